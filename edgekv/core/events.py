@@ -1,0 +1,69 @@
+"""What the engine reports. A request ends with exactly one `Finished` or `Failed`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+from edgekv.core.request import RequestId, Token
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    """The model ended the answer, or a stop string was met."""
+    LENGTH = "length"
+    """`max_tokens` or the context length was reached."""
+    CANCELLED = "cancelled"
+
+
+class Started(msgspec.Struct, frozen=True, tag=True):
+    """The request has a sequence id; `num_reused` of its prompt tokens need no computing."""
+
+    request_id: RequestId
+    num_prompt: int
+    num_reused: int
+
+
+class Sampled(msgspec.Struct, frozen=True, tag=True):
+    """Inside the engine: one more token of the answer."""
+
+    request_id: RequestId
+    token: Token
+
+
+class Delta(msgspec.Struct, frozen=True, tag=True):
+    """Towards the caller: whole characters, never part of a stop string.
+
+    `num_tokens` is how many tokens of the answer exist by now, those without
+    visible text included.
+    """
+
+    request_id: RequestId
+    text: str
+    num_tokens: int
+
+
+class Finished(msgspec.Struct, frozen=True, tag=True):
+    request_id: RequestId
+    reason: FinishReason
+    num_generated: int
+    """Tokens of the answer, without the end-of-text token."""
+
+
+class ErrorInfo(msgspec.Struct, frozen=True):
+    """An `EdgeKVError` as it travels between processes."""
+
+    code: str
+    message: str
+    param: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    request_id: RequestId
+    error: ErrorInfo
+
+
+EngineEvent: TypeAlias = Started | Sampled | Finished | Failed
+StreamEvent: TypeAlias = Started | Delta | Finished | Failed

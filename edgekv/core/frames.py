@@ -1,0 +1,134 @@
+"""The messages between the front end and an engine process.
+
+The front end sends `Command`s; the engine answers a `Call` with one reply that
+carries the same `call` number, and sends one `StepFrame` a step while it works.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from edgekv.core.events import ErrorInfo, StreamEvent
+from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
+from edgekv.core.request import Prompt, RequestId, SamplingParams, TextPrompt, Token
+
+
+class Submit(msgspec.Struct, frozen=True, tag=True):
+    """Ask for one answer. Its `StreamEvent`s come in `StepFrame`s.
+
+    `max_tokens` of None means: as many as the context length leaves room for.
+    """
+
+    request_id: RequestId
+    prompt: Prompt
+    max_tokens: int | None = None
+    sampling: SamplingParams = SamplingParams()
+    stop: tuple[str, ...] = ()
+    ignore_end: bool = False
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    """End a request now. It still gets its `Finished`; unknown ids are ignored."""
+
+    request_id: RequestId
+
+
+class Describe(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    path: str
+
+
+class DryRun(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    opening: Opening
+
+
+class Open(msgspec.Struct, frozen=True, tag=True):
+    """Open a model, in place of the one that is open."""
+
+    call: int
+    opening: Opening
+
+
+class Tokenize(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    prompt: TextPrompt
+
+
+class Detokenize(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    tokens: tuple[Token, ...]
+
+
+Command: TypeAlias = Submit | Cancel | Describe | DryRun | Open | Tokenize | Detokenize
+
+
+class Described(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    facts: ModelFacts
+    devices: tuple[DeviceInfo, ...]
+    resident_bytes: int
+    """Resident memory of the engine process with nothing loaded but libraries and vocabulary."""
+
+
+class DryRunDone(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    allocation: Allocation
+
+
+class Progress(msgspec.Struct, frozen=True, tag=True):
+    """The `Open` with this number has loaded a fraction (0 to 1) of the weights."""
+
+    call: int
+    fraction: float
+
+
+class Opened(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    allocation: Allocation
+
+
+class Tokens(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    tokens: tuple[Token, ...]
+
+
+class Text(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    text: str
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    error: ErrorInfo
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The engine after a step. Cells: used + free = all; shared and kept are part of used."""
+
+    num_cells: int = 0
+    cells_used: int = 0
+    cells_shared: int = 0
+    """Held by two or more sequence ids."""
+    cells_kept: int = 0
+    """Held only by finished conversations; given up when room is needed."""
+    cells_reserved: int = 0
+    """Not used yet, but promised to running requests."""
+    num_running: int = 0
+    num_waiting: int = 0
+    num_steps: int = 0
+    prompt_tokens_computed: int = 0
+    prompt_tokens_reused: int = 0
+    tokens_generated: int = 0
+    resident_bytes: int = 0
+
+
+class StepFrame(msgspec.Struct, frozen=True, tag=True):
+    events: tuple[StreamEvent, ...]
+    snapshot: Snapshot
+
+
+Reply: TypeAlias = Described | DryRunDone | Opened | Tokens | Text | Refused
+EngineFrame: TypeAlias = Reply | Progress | StepFrame

@@ -1,0 +1,159 @@
+"""What will be allocated and why: the values that `edgekv plan --json` prints.
+
+All sizes are bytes. The field names of `MemoryPlan` and of what it holds are the
+stable JSON schema 1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+DeviceKind: TypeAlias = Literal["cpu", "cuda", "metal", "vulkan", "rpc"]
+Label: TypeAlias = Literal[
+    "weights", "kv", "recurrent", "compute", "output", "host_cache", "runtime"
+]
+
+CELL_PADDING = 256
+"""llama.cpp rounds the number of cells up to a multiple of this."""
+
+
+class DeviceInfo(msgspec.Struct, frozen=True):
+    """A device as ggml reports it. `free_bytes` is None where it is not known."""
+
+    id: str
+    """ggml's name: "CPU", "CUDA0", …"""
+    kind: DeviceKind
+    name: str
+    total_bytes: int
+    free_bytes: int | None
+    unified: bool = False
+    """It shares the host's memory, so its bytes are not counted again."""
+
+
+class ModelFacts(msgspec.Struct, frozen=True):
+    """What a model file says about itself."""
+
+    path: str
+    name: str
+    architecture: str
+    file_bytes: int
+    context_train: int
+    num_layers: int
+    num_vocab: int
+    metadata: dict[str, str]
+    """Every GGUF key with its value as text; arrays as "[a, b, …]"."""
+    weight_bytes: int
+    """Sum of all tensors as stored in the file."""
+    window: int
+    """Tokens that window layers see; 0 if the model has none."""
+    is_recurrent: bool
+    is_hybrid: bool
+    has_decoder: bool
+    chat_template: str | None
+    bos_text: str
+    eos_text: str
+    adds_bos: bool
+    control_texts: tuple[str, ...]
+    """Texts that tokenise to control tokens; they stay plain text inside a user's words."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Everything that decides what a context allocates."""
+
+    context_length: int
+    """Tokens one conversation may hold, prompt and answer together."""
+    slots: int
+    """Conversations decoded at once."""
+    cells: int
+    """Tokens the pool holds in all; a multiple of `CELL_PADDING`."""
+    kv_type_k: str
+    kv_type_v: str
+    gpu_layers: int
+    batch: int
+    """Tokens one step may hold."""
+    ubatch: int
+    """Tokens the library computes at once; the compute buffer grows with it."""
+    swa_full: bool
+    """Window layers keep every cell, so that prefixes can be shared anywhere."""
+    flash_attention: bool
+    kept: int = 0
+    """Sequence ids beyond `slots`, for finished conversations that stay in the pool."""
+    threads: int = 1
+
+    @property
+    def num_seqs(self) -> int:
+        return self.slots + self.kept
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """One model opened in one way."""
+
+    path: str
+    choice: Choice
+    use_mmap: bool = True
+    share_prefixes: bool = True
+    """False where a cut or a share would be wrong: recurrent state, bounded windows."""
+
+
+class BufferSize(msgspec.Struct, frozen=True):
+    device: str
+    label: Label
+    bytes: int
+    mapped: bool = False
+    """File-backed pages rather than memory of our own."""
+
+
+class Allocation(msgspec.Struct, frozen=True):
+    """What the library allocated, or in a dry run would allocate."""
+
+    buffers: tuple[BufferSize, ...]
+
+    def total(self, label: Label) -> int:
+        return sum(b.bytes for b in self.buffers if b.label == label)
+
+
+class PlannedModel(msgspec.Struct, frozen=True):
+    path: str
+    name: str
+    architecture: str
+    file_bytes: int
+    context_train: int
+    kv_bytes_per_cell: dict[str, int]
+    """Bytes one token takes in the pool, by KV type, if K and V have the same type."""
+
+
+class PlannedDevice(msgspec.Struct, frozen=True):
+    id: str
+    kind: DeviceKind
+    name: str
+    total_bytes: int
+    free_bytes: int
+    budget_bytes: int
+    unified: bool
+    source: str
+    """How the numbers were read."""
+
+
+class CostLine(msgspec.Struct, frozen=True):
+    device: str
+    label: Label
+    bytes: int
+    how: str
+    """One sentence: where the number comes from."""
+
+
+class MemoryPlan(msgspec.Struct, frozen=True):
+    """What will be allocated. The sum of `lines` is the whole claim."""
+
+    schema: int
+    model: PlannedModel
+    devices: tuple[PlannedDevice, ...]
+    choice: Choice
+    lines: tuple[CostLine, ...]
+    total_bytes: int
+    budget_bytes: int
+    fits: bool
+    limits: tuple[str, ...]
+    """What bounds the plan, and what would lift each bound."""

@@ -1,0 +1,75 @@
+"""What the engine needs from an inference library, and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from edgekv.core.batch import BatchPlan, DecodeStatus
+from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
+from edgekv.core.request import SamplingParams, Segment, SeqId, Token
+
+
+class KVMemory(Protocol):
+    def share(self, source: SeqId, target: SeqId, start: int, end: int) -> None:
+        """Let `target` see `source`'s cells in [start, end). Moves no data."""
+
+    def cut(self, seq_id: SeqId, start: int, end: int) -> None:
+        """Let go of positions [start, end). Cells nobody holds become free."""
+
+
+class Backend(KVMemory, Protocol):
+    """One open model context with a pool of `num_cells` cells and ids 0..`num_seqs`-1."""
+
+    @property
+    def num_cells(self) -> int: ...
+
+    @property
+    def num_seqs(self) -> int: ...
+
+    def decode(self, plan: BatchPlan) -> DecodeStatus:
+        """Compute a plan's tokens into cells; logits where a slice wants them."""
+
+    def attach(self, seq_id: SeqId, sampling: SamplingParams, tokens: Sequence[Token]) -> None:
+        """Give `seq_id` a sampler that has already seen `tokens`."""
+
+    def detach(self, seq_id: SeqId) -> None:
+        """Drop the sampler of `seq_id`."""
+
+    def sample(self, seq_id: SeqId) -> Token:
+        """Choose the next token from the last decode's logits for `seq_id`."""
+
+    def close(self) -> None:
+        """Give all memory back. Nothing may be called afterwards."""
+
+
+class Vocabulary(Protocol):
+    @property
+    def end_tokens(self) -> frozenset[Token]:
+        """Tokens that end an answer."""
+
+    def tokenize(self, segments: Sequence[Segment]) -> list[Token]:
+        """Tokens of a prompt, with the model's own start token where it wants one, once."""
+
+    def piece(self, token: Token) -> bytes:
+        """The bytes a token stands for; empty for control tokens. May end inside a character."""
+
+
+class ModelLibrary(Protocol):
+    """Opens models. Every method raises `ModelError` for a file that cannot be used."""
+
+    def devices(self) -> tuple[DeviceInfo, ...]: ...
+
+    def describe(self, path: str) -> ModelFacts:
+        """Read a model's metadata without taking the memory of its weights."""
+
+    def dry_run(self, opening: Opening) -> Allocation:
+        """What `open` would allocate, from the library's own allocator, taking nothing.
+
+        Raises `ModelError` with the library's words when it would refuse.
+        """
+
+    def open(
+        self, opening: Opening, on_progress: Callable[[float], None]
+    ) -> tuple[Backend, Vocabulary, Allocation]:
+        """Load a model and its context. `on_progress` hears fractions from 0 to 1."""

@@ -1,0 +1,72 @@
+"""What a caller asks for. Immutable: nothing below the service layer edits it."""
+
+from __future__ import annotations
+
+from typing import NewType, TypeAlias
+
+import msgspec
+
+Token = NewType("Token", int)
+SeqId = NewType("SeqId", int)
+RequestId = NewType("RequestId", str)
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A piece of a prompt. Only `control` text may become control tokens."""
+
+    text: str
+    control: bool
+
+
+class TextPrompt(msgspec.Struct, frozen=True, tag="text"):
+    segments: tuple[Segment, ...]
+
+
+class TokenPrompt(msgspec.Struct, frozen=True, tag="tokens"):
+    tokens: tuple[Token, ...]
+
+
+Prompt: TypeAlias = TextPrompt | TokenPrompt
+
+
+class SamplingParams(msgspec.Struct, frozen=True):
+    """How the next token is chosen. The defaults are those of llama.cpp's own tools."""
+
+    temperature: float = 0.8
+    """0 takes the most likely token."""
+    top_k: int = 40
+    """0 turns it off."""
+    top_p: float = 0.95
+    min_p: float = 0.05
+    seed: int | None = None
+    """With a seed the random stream depends only on the seed and the position."""
+    repeat_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[Token, float], ...] = ()
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A prompt in tokens and how to continue it.
+
+    Raises `ValueError` for an empty prompt or `max_tokens` below 1.
+    """
+
+    id: RequestId
+    prompt: tuple[Token, ...]
+    max_tokens: int
+    sampling: SamplingParams = SamplingParams()
+    ignore_end: bool = False
+    """Go on past the model's end-of-text tokens, up to `max_tokens`."""
+
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise ValueError("a request needs at least one prompt token")
+        if self.max_tokens < 1:
+            raise ValueError("max_tokens must be at least 1")
+
+    @property
+    def worst_case_cells(self) -> int:
+        """KV cells this request holds if it never stops early."""
+        # The last sampled token is returned but never decoded, so it needs no cell.
+        return len(self.prompt) + self.max_tokens - 1

@@ -1,0 +1,30 @@
+"""The engine's view of one running request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgekv.core.request import Request, SeqId, Token
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """A token list and how far its KV cells have caught up with it.
+
+    There is no prefill or decode phase: a sequence is runnable while
+    `tokens[num_computed:]` is not empty, whether that is one token or thousands.
+    """
+
+    request: Request
+    seq_id: SeqId
+    tokens: list[Token]
+    num_computed: int
+    """`tokens[:num_computed]` have KV cells."""
+
+    @property
+    def num_pending(self) -> int:
+        return len(self.tokens) - self.num_computed
+
+    @property
+    def num_generated(self) -> int:
+        return len(self.tokens) - len(self.request.prompt)

@@ -1,0 +1,78 @@
+"""Every error EdgeKV raises on purpose.
+
+EdgeKVError
+├── ModelError          (the file is missing, damaged, or not a model llama.cpp can open)
+├── DoesNotFit          (no plan satisfies the request in this memory)
+├── EngineDied          (the engine process ended while it was needed)
+├── Unavailable         (this machine or build cannot do it; the message says what can)
+└── RequestError        (the caller's fault; becomes an HTTP 400)
+    ├── PromptTooLong
+    ├── UnsupportedOption
+    └── InvalidValue
+
+The message is one sentence that a user can act on. `code` is the stable word that
+HTTP answers and frames carry.
+"""
+
+from __future__ import annotations
+
+
+class EdgeKVError(Exception):
+    code = "internal_error"
+
+
+class ModelError(EdgeKVError):
+    code = "model_error"
+
+
+class DoesNotFit(EdgeKVError):
+    """`needed` and `available` are bytes."""
+
+    code = "does_not_fit"
+
+    def __init__(self, message: str, needed: int, available: int) -> None:
+        super().__init__(message)
+        self.needed, self.available = needed, available
+
+
+class EngineDied(EdgeKVError):
+    code = "engine_died"
+
+
+class Unavailable(EdgeKVError):
+    code = "unavailable"
+
+
+class RequestError(EdgeKVError):
+    code = "invalid_request"
+    param: str | None = None
+
+
+class PromptTooLong(RequestError):
+    """`needed` and `limit` are tokens."""
+
+    code = "context_length_exceeded"
+    param = "messages"
+
+    def __init__(self, needed: int, limit: int) -> None:
+        super().__init__(
+            f"The prompt has {needed} tokens but one conversation may hold {limit}, "
+            "of which at least one is for the answer; shorten it or start with a larger --ctx."
+        )
+        self.needed, self.limit = needed, limit
+
+
+class UnsupportedOption(RequestError):
+    code = "unsupported_parameter"
+
+    def __init__(self, name: str, remedy: str = "leave it out") -> None:
+        super().__init__(f"'{name}' is not supported; {remedy}.")
+        self.param = name
+
+
+class InvalidValue(RequestError):
+    code = "invalid_value"
+
+    def __init__(self, param: str, message: str) -> None:
+        super().__init__(message)
+        self.param = param
