@@ -1,0 +1,40 @@
+"""The element types a KV cache may have, and what they take.
+
+Source: the block layouts of ggml's `ggml-common.h`. The list is the one that
+llama.cpp's own tools offer for `--cache-type-k` and `--cache-type-v`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KVType:
+    """Elements are stored in blocks of `block_length`, each of `block_bytes`."""
+
+    block_length: int
+    block_bytes: int
+
+    @property
+    def is_quantised(self) -> bool:
+        return self.block_length > 1
+
+    def row_bytes(self, width: int) -> int:
+        """Bytes of `width` elements. Raises `ValueError` if they are not whole blocks."""
+        if width % self.block_length:
+            raise ValueError(f"{width} elements are not whole blocks of {self.block_length}")
+        return width // self.block_length * self.block_bytes
+
+
+KV_TYPES = {
+    "f32": KVType(1, 4),
+    "f16": KVType(1, 2),
+    "bf16": KVType(1, 2),
+    "q8_0": KVType(32, 2 + 32),  # one f16 scale, then 32 x 8 bits
+    "q5_1": KVType(32, 2 + 2 + 4 + 16),  # scale, minimum, 32 fifth bits, 32 x 4 bits
+    "q5_0": KVType(32, 2 + 4 + 16),
+    "q4_1": KVType(32, 2 + 2 + 16),
+    "q4_0": KVType(32, 2 + 16),
+    "iq4_nl": KVType(32, 2 + 16),
+}

@@ -1,0 +1,109 @@
+"""The MODEL argument and the budget options, the same for every command that opens a model."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, TypeAlias
+
+import click
+
+from edgekv.budget.kv_types import KV_TYPES
+from edgekv.budget.sizes import parse_size
+from edgekv.budget.wish import Wish
+
+AUTO = "auto"
+LARGEST_COUNT = 2**31 - 1  # llama.cpp counts in 32 bits with a sign
+
+Callback: TypeAlias = Callable[[click.Context, click.Parameter, str], Any]
+Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def count(at_least: int) -> Callback:
+    """Read a whole number from `at_least` to what 31 bits hold; `auto` becomes None."""
+
+    def read(_ctx: click.Context, _param: click.Parameter, text: str) -> int | None:
+        if text == AUTO:
+            return None
+        if not re.fullmatch("[0-9]{1,10}", text) or not at_least <= int(text) <= LARGEST_COUNT:
+            raise click.BadParameter(
+                f"'{text}' is neither '{AUTO}' nor a number from {at_least} to {LARGEST_COUNT}."
+            )
+        return int(text)
+
+    return read
+
+
+def size(_ctx: click.Context, _param: click.Parameter, text: str) -> int | None:
+    """Read bytes, written like 512MiB; `auto` becomes None."""
+    try:
+        return None if text == AUTO else parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def kv_types(
+    _ctx: click.Context, _param: click.Parameter, text: str
+) -> tuple[str | None, str | None]:
+    """Read `TYPE` for keys and values alike, or `KTYPE/VTYPE`; `auto` becomes None."""
+    key_type, slash, value_type = text.lower().partition("/")
+    pair = (key_type, value_type if slash else key_type)
+    for name in pair:
+        if name not in {AUTO, *KV_TYPES}:
+            raise click.BadParameter(
+                f"'{name}' is not a KV type; take '{AUTO}' or one of {', '.join(KV_TYPES)}."
+            )
+    return (_unless_auto(pair[0]), _unless_auto(pair[1]))
+
+
+def _unless_auto(name: str) -> str | None:
+    return None if name == AUTO else name
+
+
+def _option(name: str, field: str, read: Callback, metavar: str, text: str) -> Decorator:
+    return click.option(name, field, default=AUTO, callback=read, metavar=metavar, help=text)
+
+
+_OPTIONS = (
+    click.argument("model", required=False),
+    _option("--ctx", "context_length", count(1), "N", "Tokens one conversation may hold."),
+    _option("--slots", "slots", count(1), "N", "Conversations decoded at once."),
+    _option("--cells", "cells", count(1), "N", "Tokens the pool holds in all."),
+    _option("--kv-type", "kv_types", kv_types, "TYPE|KTYPE/VTYPE", "Precision of keys and values."),
+    _option("--gpu-layers", "gpu_layers", count(0), "N", "Layers that go to the GPU."),
+    _option("--memory", "memory_bytes", size, "SIZE", "The whole budget, like 4GiB."),
+    _option("--host-cache", "host_cache_bytes", size, "SIZE", "Set aside for idle conversations."),
+    _option("--reserve", "reserve_bytes", size, "SIZE", "Left to the rest of the system."),
+    _option("--threads", "threads", count(1), "N", "CPU threads, at most those usable here."),
+    click.option(
+        "--no-mmap",
+        "use_mmap",
+        flag_value=False,
+        default=True,
+        help="Copy the weights into memory.",
+    ),
+)
+
+
+def budget_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add MODEL and the budget options, each `auto` unless given, to a click command.
+
+    The command takes `path: str`, the model file, and `wish: Wish` in their place, before
+    its own options. Raises `ModelError` if there is no such file.
+    """
+
+    @functools.wraps(command)
+    def call(model: str | None, kv_types: tuple[str | None, str | None], **rest: Any) -> None:
+        from edgekv.service.catalog import find_model
+
+        key_type, value_type = kv_types
+        wished = {field.name: rest.pop(field.name) for field in fields(Wish) if field.name in rest}
+        wish = Wish(kv_type_k=key_type, kv_type_v=value_type, **wished)
+        command(path=str(find_model(model)), wish=wish, **rest)
+
+    decorated: Callable[..., None] = call
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
