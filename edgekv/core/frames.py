@@ -2,10 +2,13 @@
 
 The front end sends `Command`s; the engine answers a `Call` with one reply that
 carries the same `call` number, and sends one `StepFrame` a step while it works.
+
+On the pipe a frame is its length in `LENGTH_BYTES` bytes, little end first, then msgpack.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
@@ -132,3 +135,20 @@ class StepFrame(msgspec.Struct, frozen=True, tag=True):
 
 Reply: TypeAlias = Described | DryRunDone | Opened | Tokens | Text | Refused
 EngineFrame: TypeAlias = Reply | Progress | StepFrame
+
+LENGTH_BYTES = 4
+
+
+def encode(frame: Command | EngineFrame) -> bytes:
+    """A frame as it goes over the pipe, its length in front."""
+    body = msgspec.msgpack.encode(frame)
+    return len(body).to_bytes(LENGTH_BYTES, "little") + body
+
+
+def frame_length(prefix: bytes) -> int:
+    """How many bytes follow a length prefix."""
+    return int.from_bytes(prefix, "little")
+
+
+decode_command: Callable[[bytes], Command] = msgspec.msgpack.Decoder(Command).decode
+decode_engine_frame: Callable[[bytes], EngineFrame] = msgspec.msgpack.Decoder(EngineFrame).decode

@@ -103,6 +103,8 @@ class BufferSize(msgspec.Struct, frozen=True):
     bytes: int
     mapped: bool = False
     """File-backed pages rather than memory of our own."""
+    buffer_type: str = ""
+    """The library's name for the kind of memory: "CPU", "CPU_Mapped", "CPU_REPACK", "CUDA0", …"""
 
 
 class Allocation(msgspec.Struct, frozen=True):

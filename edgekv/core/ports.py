@@ -45,6 +45,10 @@ class Backend(KVMemory, Protocol):
 
 class Vocabulary(Protocol):
     @property
+    def num_tokens(self) -> int:
+        """Token ids are 0 to `num_tokens` - 1."""
+
+    @property
     def end_tokens(self) -> frozenset[Token]:
         """Tokens that end an answer."""
 

@@ -1,0 +1,106 @@
+"""`core.ports` implemented with llama.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
+from edgekv.core.ports import Backend, Vocabulary
+from edgekv.core.request import SamplingParams, SeqId, Token
+from edgekv.llama import allocation, library
+from edgekv.llama.context import LlamaContext
+from edgekv.llama.gguf import Header
+from edgekv.llama.model import (
+    LlamaModel,
+    check_file,
+    facts,
+    open_with_weights,
+    open_without_weights,
+)
+from edgekv.llama.sampler import SamplerChain
+
+ALL_LAYERS = -1
+
+
+class LlamaBackend:
+    """One open model and context. Implements `core.ports.Backend`."""
+
+    def __init__(self, model: LlamaModel, context: LlamaContext) -> None:
+        self._model, self._context = model, context
+        self._samplers: dict[SeqId, SamplerChain] = {}
+        self.num_cells, self.num_seqs = context.num_cells, context.num_seqs
+        self.share, self.cut, self.decode = context.share, context.cut, context.decode
+
+    def attach(self, seq_id: SeqId, sampling: SamplingParams, tokens: Sequence[Token]) -> None:
+        assert seq_id not in self._samplers
+        num_vocab = self._model.vocabulary.num_tokens
+        self._samplers[seq_id] = SamplerChain(sampling, num_vocab, tokens)
+
+    def detach(self, seq_id: SeqId) -> None:
+        self._samplers.pop(seq_id).close()
+
+    def sample(self, seq_id: SeqId) -> Token:
+        row = self._context.output_rows[seq_id]
+        return self._samplers[seq_id].sample(self._context.handle, row)
+
+    def close(self) -> None:
+        for seq_id in list(self._samplers):
+            self.detach(seq_id)
+        self._context.close()
+        self._model.close()
+
+
+class LlamaLibrary:
+    """Implements `core.ports.ModelLibrary`.
+
+    The last model opened without weights is kept for the dry runs that follow its description.
+    """
+
+    def __init__(self) -> None:
+        self._log = library.start()
+        self._sized: tuple[str, int, Header, LlamaModel] | None = None
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        return library.devices()
+
+    def describe(self, path: str) -> ModelFacts:
+        header, model = self._open_sized(path, ALL_LAYERS)
+        return facts(path, header, model)
+
+    def dry_run(self, opening: Opening) -> Allocation:
+        header, model = self._open_sized(opening.path, opening.choice.gpu_layers)
+        with self._log.recording() as lines:
+            context = LlamaContext(model.handle, opening, self._log)
+        try:
+            return allocation.simulated(context.handle, lines, weight_bytes=header.tensor_bytes)
+        finally:
+            context.close()
+
+    def open(
+        self, opening: Opening, on_progress: Callable[[float], None]
+    ) -> tuple[Backend, Vocabulary, Allocation]:
+        self._close_sized()
+        check_file(opening.path, self._log)
+        gpu_layers = opening.choice.gpu_layers
+        with self._log.recording() as lines:
+            model = open_with_weights(
+                opening.path, gpu_layers, opening.use_mmap, self._log, on_progress
+            )
+            context = LlamaContext(model.handle, opening, self._log)
+        allocated = allocation.measured(context.handle, lines)
+        return LlamaBackend(model, context), model.vocabulary, allocated
+
+    def _open_sized(self, path: str, gpu_layers: int) -> tuple[Header, LlamaModel]:
+        if self._sized is not None and self._sized[:2] == (path, gpu_layers):
+            return self._sized[2:]
+        self._close_sized()
+        header = check_file(path, self._log)
+        with self._log.recording():
+            model = open_without_weights(path, gpu_layers, self._log)
+        self._sized = (path, gpu_layers, header, model)
+        return header, model
+
+    def _close_sized(self) -> None:
+        if self._sized is not None:
+            self._sized[3].close()
+            self._sized = None

@@ -1,0 +1,127 @@
+"""llama.cpp as a library: loaded once, version checked, its log routed.
+
+`lib` is the one handle for every ggml and llama symbol. Opening libggml a second time would
+load a second device registry, and devices registered there are silently not used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import llama_cpp
+from llama_cpp import llama_cpp as api
+
+from edgekv.core.plan import DeviceInfo, DeviceKind
+from edgekv.errors import Unavailable
+
+lib: ctypes.CDLL = api._lib
+
+TESTED_VERSIONS = ("0.3.36",)
+"""The ctypes structs below `edgekv.llama` were checked against these releases."""
+
+_ERROR = 4
+_LEVELS = {2: logging.INFO, 3: logging.WARNING, _ERROR: logging.ERROR}
+"""ggml's levels; debug (1) is many thousands of lines and continuation (5) only dots."""
+
+_KINDS: dict[str, DeviceKind] = {
+    "CPU": "cpu",
+    "CUDA": "cuda",
+    "ROCm": "cuda",
+    "Metal": "metal",
+    "MTL": "metal",
+    "Vulkan": "vulkan",
+    "RPC": "rpc",
+}
+_INTEGRATED_GPU = 2  # GGML_BACKEND_DEVICE_TYPE_IGPU
+
+_log = logging.getLogger("edgekv.llama")
+
+
+class LogRecorder:
+    """llama.cpp's log lines: passed to `logging`, and kept while someone records."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[int, str]] = []
+        self._is_recording = False
+        self._callback = api.llama_log_callback(self._hear)
+        api.llama_log_set(self._callback, None)
+
+    def _hear(self, level: int, text: bytes, _: object) -> None:
+        if level not in _LEVELS:
+            return
+        line = text.decode("utf-8", "replace").rstrip()
+        _log.log(_LEVELS[level], "%s", line)
+        if self._is_recording:
+            self._lines.append((level, line))
+
+    @contextmanager
+    def recording(self) -> Iterator[list[tuple[int, str]]]:
+        """The (level, line) pairs logged inside the block. Not to be nested."""
+        self._lines, self._is_recording = [], True
+        try:
+            yield self._lines
+        finally:
+            self._is_recording = False
+
+    def last_error(self) -> str:
+        """Why the last recorded call failed, in the library's first words for it."""
+        errors = [line for level, line in self._lines if level == _ERROR]
+        if not errors:
+            return "llama.cpp gave no reason"
+        return errors[0].split(": ", 1)[-1]
+
+
+def start() -> LogRecorder:
+    """Initialise llama.cpp. Raises `Unavailable` for a release nobody has checked."""
+    version = llama_cpp.__version__
+    if version not in TESTED_VERSIONS:
+        raise Unavailable(
+            f"llama-cpp-python {version} is not one this EdgeKV was checked with; "
+            f"install llama-cpp-python=={TESTED_VERSIONS[-1]}."
+        )
+    recorder = LogRecorder()
+    api.llama_backend_init()
+    _declare_device_functions()
+    return recorder
+
+
+def _declare_device_functions() -> None:
+    lib.ggml_backend_dev_count.restype = ctypes.c_size_t
+    lib.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    lib.ggml_backend_dev_get.restype = ctypes.c_void_p
+    for name in ("ggml_backend_dev_name", "ggml_backend_dev_description"):
+        function = getattr(lib, name)
+        function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_char_p
+    lib.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
+    lib.ggml_backend_dev_type.restype = ctypes.c_int
+    size = ctypes.POINTER(ctypes.c_size_t)
+    lib.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, size, size]
+    lib.ggml_backend_dev_memory.restype = None
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """Every device ggml reports that can hold a model. Needs `start`."""
+    found = (_device(lib.ggml_backend_dev_get(i)) for i in range(lib.ggml_backend_dev_count()))
+    return tuple(device for device in found if device is not None)
+
+
+def _device(handle: int) -> DeviceInfo | None:
+    name = lib.ggml_backend_dev_name(handle).decode()
+    kind = _KINDS.get(name.rstrip("0123456789"))
+    if kind is None:  # BLAS and the like compute but hold no memory of their own
+        return None
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    lib.ggml_backend_dev_memory(handle, ctypes.byref(free), ctypes.byref(total))
+    # ggml's CPU device reports all memory as free, and a failed probe reports 0 of 0.
+    known = kind != "cpu" and total.value > 0
+    return DeviceInfo(
+        id=name,
+        kind=kind,
+        name=lib.ggml_backend_dev_description(handle).decode("utf-8", "replace"),
+        total_bytes=total.value,
+        free_bytes=free.value if known else None,
+        unified=lib.ggml_backend_dev_type(handle) == _INTEGRATED_GPU,
+    )

@@ -1,0 +1,118 @@
+"""Open a model file, with its weights or without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from llama_cpp import llama_cpp as api
+
+from edgekv.core.plan import ModelFacts
+from edgekv.errors import ModelError
+from edgekv.llama.gguf import Header, read_header
+from edgekv.llama.library import LogRecorder
+from edgekv.llama.vocabulary import LlamaVocabulary
+
+_MAGIC = b"GGUF"
+
+
+class LlamaModel:
+    """A `llama_model`. `handle` is its pointer until `close`."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.vocabulary = LlamaVocabulary(handle)
+
+    def close(self) -> None:
+        api.llama_model_free(self.handle)
+
+
+def check_file(path: str, log: LogRecorder) -> Header:
+    """The header of a whole GGUF file. Raises `ModelError` saying what is wrong with it."""
+    file = Path(path)
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(4)
+    except FileNotFoundError:
+        raise ModelError(f"There is no model file at {path}; check the path.") from None
+    except IsADirectoryError:
+        raise ModelError(f"{path} is a folder; name the .gguf file in it.") from None
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}.") from None
+    if magic != _MAGIC:
+        raise ModelError(f"{path} is not a GGUF model; download a .gguf file of the model.")
+    with log.recording():
+        header = read_header(path)
+    if header is None:
+        raise ModelError(f"{path} is damaged ({log.last_error()}); download it again.")
+    size = file.stat().st_size
+    if size < header.expected_file_bytes:
+        raise ModelError(
+            f"{path} is cut short: it should have {header.expected_file_bytes:,} bytes "
+            f"and has {size:,}; download it again."
+        )
+    return header
+
+
+def open_without_weights(path: str, gpu_layers: int, log: LogRecorder) -> LlamaModel:
+    """A model whose buffers are only sized: for metadata, tokenising and dry runs."""
+    params = api.llama_model_default_params()
+    params.n_gpu_layers = gpu_layers
+    params.no_alloc = True
+    # Any mapping mode aborts the process together with no_alloc.
+    params.load_mode = api.LLAMA_LOAD_MODE_NONE
+    return _load(path, params, log)
+
+
+def open_with_weights(
+    path: str,
+    gpu_layers: int,
+    use_mmap: bool,
+    log: LogRecorder,
+    on_progress: Callable[[float], None],
+) -> LlamaModel:
+    params = api.llama_model_default_params()
+    params.n_gpu_layers = gpu_layers
+    params.load_mode = api.LLAMA_LOAD_MODE_MMAP if use_mmap else api.LLAMA_LOAD_MODE_NONE
+
+    def hear(fraction: float, _: object) -> bool:
+        on_progress(fraction)
+        return True
+
+    params.progress_callback = api.llama_progress_callback(hear)
+    return _load(path, params, log)
+
+
+def _load(path: str, params: api.llama_model_params, log: LogRecorder) -> LlamaModel:
+    handle = api.llama_model_load_from_file(path.encode(), params)
+    if not handle:
+        raise ModelError(
+            f"llama.cpp cannot open {path} ({log.last_error()}); try another file of this model."
+        )
+    return LlamaModel(handle)
+
+
+def facts(path: str, header: Header, model: LlamaModel) -> ModelFacts:
+    """What the file says about itself."""
+    handle, vocabulary = model.handle, model.vocabulary
+    metadata = header.metadata
+    return ModelFacts(
+        path=path,
+        name=metadata.get("general.name") or Path(path).stem,
+        architecture=metadata.get("general.architecture", "unknown"),
+        file_bytes=Path(path).stat().st_size,
+        context_train=api.llama_model_n_ctx_train(handle),
+        num_layers=api.llama_model_n_layer(handle),
+        num_vocab=vocabulary.num_tokens,
+        metadata=metadata,
+        weight_bytes=header.tensor_bytes,
+        window=api.llama_model_n_swa(handle),
+        is_recurrent=api.llama_model_is_recurrent(handle),
+        is_hybrid=api.llama_model_is_hybrid(handle),
+        has_decoder=api.llama_model_has_decoder(handle),
+        chat_template=metadata.get("tokenizer.chat_template") or None,
+        bos_text=vocabulary.bos_text,
+        eos_text=vocabulary.eos_text,
+        adds_bos=vocabulary.adds_bos,
+        control_texts=vocabulary.control_texts(),
+    )

@@ -1,0 +1,88 @@
+"""`SamplingParams` → one sampler chain a sequence.
+
+The random draw is keyed by seed and position, so a sequence that is rebuilt from its tokens
+goes on exactly where its random stream was.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+from llama_cpp import llama_cpp as api
+
+from edgekv.core.request import SamplingParams, Token
+
+PENALTY_WINDOW = 64
+"""Tokens that the penalties look back on; llama.cpp's own default."""
+
+
+class SamplerChain:
+    """A `llama_sampler` chain that has seen a number of tokens."""
+
+    def __init__(self, params: SamplingParams, num_vocab: int, tokens: Sequence[Token]) -> None:
+        self._handle = api.llama_sampler_chain_init(api.llama_sampler_chain_default_params())
+        self._position = len(tokens)
+        self._seed = secrets.randbits(32) if params.seed is None else params.seed
+        self._num_fixed = 0
+        self._is_greedy = params.temperature == 0
+        self._add_adjustments(params, num_vocab, tokens)
+        if self._is_greedy:
+            self._add(api.llama_sampler_init_greedy())
+        else:
+            self._add_filters(params)
+
+    def sample(self, context: int, row: int) -> Token:
+        """The next token from the logits in `row` of the last decode."""
+        if not self._is_greedy:
+            self._renew_draw()
+        self._position += 1
+        return Token(api.llama_sampler_sample(self._handle, context, row))
+
+    def close(self) -> None:
+        api.llama_sampler_free(self._handle)
+
+    def _add(self, sampler: int) -> None:
+        api.llama_sampler_chain_add(self._handle, sampler)
+        self._num_fixed += 1
+
+    def _add_adjustments(
+        self, params: SamplingParams, num_vocab: int, tokens: Sequence[Token]
+    ) -> None:
+        if params.logit_bias:
+            biases = (api.llama_logit_bias * len(params.logit_bias))(*params.logit_bias)
+            self._add(api.llama_sampler_init_logit_bias(num_vocab, len(biases), biases))
+        repeat, frequency = params.repeat_penalty, params.frequency_penalty
+        if (repeat, frequency, params.presence_penalty) != (1.0, 0.0, 0.0):
+            penalties = api.llama_sampler_init_penalties(
+                num_vocab, PENALTY_WINDOW, repeat, frequency, params.presence_penalty
+            )
+            for token in tokens[-PENALTY_WINDOW:]:
+                api.llama_sampler_accept(penalties, token)
+            self._add(penalties)
+
+    def _add_filters(self, params: SamplingParams) -> None:
+        if params.top_k > 0:
+            self._add(api.llama_sampler_init_top_k(params.top_k))
+        if params.top_p < 1:
+            self._add(api.llama_sampler_init_top_p(params.top_p, 1))
+        if params.min_p > 0:
+            self._add(api.llama_sampler_init_min_p(params.min_p, 1))
+        self._add(api.llama_sampler_init_temp(params.temperature))
+
+    def _renew_draw(self) -> None:
+        if api.llama_sampler_chain_n(self._handle) > self._num_fixed:
+            old = api.llama_sampler_chain_remove(self._handle, self._num_fixed)
+            api.llama_sampler_free(old)
+        draw = api.llama_sampler_init_dist(stream_seed(self._seed, self._position))
+        api.llama_sampler_chain_add(self._handle, draw)
+
+
+def stream_seed(seed: int, position: int) -> int:
+    """A 32-bit seed that differs between neighbouring positions and between seeds."""
+    # SeedSequence mixes its words well; any 64-bit seed is folded to its two halves.
+    words = [seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, position]
+    mixed = int(np.random.SeedSequence(words).generate_state(1)[0])
+    # The largest value asks llama.cpp for a random seed.
+    return min(mixed, 0xFFFFFFFE)
