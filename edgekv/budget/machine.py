@@ -1,0 +1,115 @@
+"""What memory and processors this machine lets us have, and how each number was read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from edgekv.budget import cgroups
+
+MIB = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A number, and one phrase that says where it comes from."""
+
+    value: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The host. Sizes are bytes; graphics memory is in `core.plan.DeviceInfo`."""
+
+    total: Reading
+    """What this process could have at most: installed memory or a control group's limit."""
+    available: Reading
+    """What it can take now without anything being swapped out or killed."""
+    reserve: Reading
+    """The part of `available` that stays with the rest of the system."""
+    usable_cpus: Reading
+    """Logical processors this process may run on."""
+    cores: Reading
+    """Threads that compute best: two on one core only wait for each other."""
+
+
+def read_machine(root: Path = Path("/"), affinity: Iterable[int] | None = None) -> Machine:
+    """Read the host below `root`, or a recording of it.
+
+    `affinity` holds the numbers of the processors this process may run on; None asks the system.
+    """
+    total, available = _memory(root)
+    cpus = frozenset(_affinity() if affinity is None else affinity)
+    quotas = [Reading(max(1, int(quota.cpus)), quota.source) for quota in cgroups.cpu_quotas(root)]
+    usable = _smallest(Reading(len(cpus), "the process's affinity"), *quotas)
+    cores = _smallest(Reading(_count_cores(root, cpus), "cores of the usable CPUs"), usable)
+    return Machine(total, available, system_reserve(total.value), usable, cores)
+
+
+def system_reserve(total_bytes: int) -> Reading:
+    """What a machine of this size keeps for everything else that runs on it.
+
+    A sixteenth leaves a laptop's browser its next few pages. The floor is what a desktop
+    or Jetson allocates between two looks at it, the ceiling keeps large machines from
+    leaving memory idle.
+    """
+    floor, ceiling = 256 * MIB, 2048 * MIB
+    return Reading(
+        min(max(total_bytes // 16, floor), ceiling),
+        "a sixteenth of all memory, at least 256 MiB, at most 2 GiB",
+    )
+
+
+def _memory(root: Path) -> tuple[Reading, Reading]:
+    """Total and available bytes, with every control group's limit applied."""
+    limits = list(cgroups.memory_limits(root))
+    totals = [Reading(limit.limit_bytes, limit.source) for limit in limits]
+    spares = [Reading(limit.spare_bytes, f"{limit.source} less what is used") for limit in limits]
+    total, available = _host_memory(root)
+    # A group may be allowed more than there is, or stand unlimited at a huge number.
+    return _smallest(total, *totals), _smallest(available, *spares)
+
+
+def _host_memory(root: Path) -> tuple[Reading, Reading]:
+    try:
+        text = (root / "proc/meminfo").read_text()
+    except OSError:
+        memory = psutil.virtual_memory()
+        return Reading(memory.total, "the system"), Reading(memory.available, "the system")
+    kib = {name: int(rest.split()[0]) for name, rest in _fields(text)}
+    return (
+        Reading(kib["MemTotal"] * 1024, "MemTotal in /proc/meminfo"),
+        Reading(kib["MemAvailable"] * 1024, "MemAvailable in /proc/meminfo"),
+    )
+
+
+def _fields(text: str) -> Iterable[list[str]]:
+    return (line.split(":") for line in text.splitlines())
+
+
+def _smallest(*readings: Reading) -> Reading:
+    return min(readings, key=lambda reading: reading.value)
+
+
+def _affinity() -> Iterable[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return range(os.cpu_count() or 1)
+
+
+def _count_cores(root: Path, cpus: frozenset[int]) -> int:
+    """Cores that `cpus` sit on; all of them are told apart where the topology is not known."""
+    return len({_siblings(root, cpu) for cpu in cpus})
+
+
+def _siblings(root: Path, cpu: int) -> str:
+    path = root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return str(cpu)
