@@ -76,3 +76,21 @@ class InvalidValue(RequestError):
     def __init__(self, param: str, message: str) -> None:
         super().__init__(message)
         self.param = param
+
+
+def restore(code: str, message: str, param: str | None) -> EdgeKVError:
+    """The error of another process, of the same class, by its code.
+
+    Only what travels is there: message and `param`, not the numbers some classes carry.
+    """
+    known: dict[str, type[EdgeKVError]] = {cls.code: cls for cls in _family(EdgeKVError)}
+    cls = known.get(code, EdgeKVError)
+    error = cls.__new__(cls)
+    Exception.__init__(error, message)
+    if isinstance(error, RequestError):
+        error.param = param
+    return error
+
+
+def _family(cls: type[EdgeKVError]) -> list[type[EdgeKVError]]:
+    return [cls, *(member for child in cls.__subclasses__() for member in _family(child))]

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from edgekv.core.request import RequestId, Token
+from edgekv.errors import EdgeKVError, restore
 
 
 class FinishReason(StrEnum):
@@ -58,6 +59,13 @@ class ErrorInfo(msgspec.Struct, frozen=True):
     code: str
     message: str
     param: str | None = None
+
+    @classmethod
+    def of(cls, error: EdgeKVError) -> ErrorInfo:
+        return cls(error.code, str(error), getattr(error, "param", None))
+
+    def to_error(self) -> EdgeKVError:
+        return restore(self.code, self.message, self.param)
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

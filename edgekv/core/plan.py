@@ -58,6 +58,13 @@ class ModelFacts(msgspec.Struct, frozen=True):
     control_texts: tuple[str, ...]
     """Texts that tokenise to control tokens; they stay plain text inside a user's words."""
 
+    def can_share_prefixes(self, swa_full: bool) -> bool:
+        """Whether any prefix of a sequence may be shared or cut.
+
+        Recurrent state has no past to go back to, and a bounded window has dropped it.
+        """
+        return not self.is_recurrent and not self.is_hybrid and (swa_full or not self.window)
+
 
 class Choice(msgspec.Struct, frozen=True):
     """Everything that decides what a context allocates."""

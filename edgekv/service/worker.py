@@ -9,15 +9,34 @@ await worker.close()
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from edgekv.budget.machine import read_machine
+from edgekv.budget.planner import plan_memory
 from edgekv.budget.wish import Wish
-from edgekv.core.events import Delta, Finished, Started
-from edgekv.core.frames import Snapshot, Submit
-from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts
-from edgekv.core.request import Segment, Token
+from edgekv.core.events import Delta, Failed, Finished, Started
+from edgekv.core.frames import (
+    Cancel,
+    Describe,
+    Described,
+    Detokenize,
+    DryRun,
+    DryRunDone,
+    Open,
+    Opened,
+    Snapshot,
+    Submit,
+    Text,
+    Tokenize,
+    Tokens,
+)
+from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts, Opening
+from edgekv.core.request import Segment, TextPrompt, Token
+from edgekv.errors import EdgeKVError, EngineDied, ModelError
+from edgekv.service.engine_client import EngineClient
 
 
 class State(StrEnum):
@@ -42,42 +61,159 @@ class Worker:
     """Owns one engine process on the running asyncio loop.
 
     `facts`, `plan` and `allocation` are None until `start` has got that far.
-    `snapshot` is the engine's last one and is always there.
     """
 
-    state: State
-    facts: ModelFacts | None
-    plan: MemoryPlan | None
-    allocation: Allocation | None
-    snapshot: Snapshot
-    num_restarts: int
-
     def __init__(self, path: str, wish: Wish) -> None:
-        raise NotImplementedError
+        self._path, self._wish = path, wish
+        self._client: EngineClient | None = None
+        self._opening: Opening | None = None
+        self._restarting = asyncio.Lock()
+        self._hear: Callable[[LoadStep], None] = lambda _: None
+        self.state = State.STARTING
+        self.facts: ModelFacts | None = None
+        self.plan: MemoryPlan | None = None
+        self.allocation: Allocation | None = None
+        self.num_restarts = 0
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The engine as of its last step; all zero before there was one."""
+        return self._client.snapshot if self._client else Snapshot()
+
+    @property
+    def engine_pid(self) -> int | None:
+        return self._client.pid if self._client else None
 
     async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
         """Plan and load. Raises `ModelError`, `DoesNotFit` or `EngineDied`; then nothing runs."""
-        raise NotImplementedError
+        self._hear = on_progress
+        await self.make_plan()
+        try:
+            await self._open()
+        except EngineDied as death:
+            await self._give_up()
+            raise EngineDied(
+                f"llama.cpp broke down while loading {self._path}; try a smaller --memory."
+            ) from death
+        except BaseException:
+            await self._give_up()
+            raise
 
     async def make_plan(self) -> MemoryPlan:
         """The plan alone, nothing loaded. Raises as `start`."""
-        raise NotImplementedError
+        self._enter(State.STARTING)
+        client = self._client = await EngineClient.start()
+        try:
+            return await self._plan(client)
+        except EngineDied as death:
+            # Reading and sizing are all that was asked, so the file is what it died of.
+            await self._give_up()
+            raise ModelError(
+                f"llama.cpp broke down while reading {self._path}; try another file of this model."
+            ) from death
+        except BaseException:
+            await self._give_up()
+            raise
 
-    def stream(self, submit: Submit) -> AsyncIterator[Started | Delta | Finished]:
+    async def stream(self, submit: Submit) -> AsyncIterator[Started | Delta | Finished]:
         """Run one request. The last event is `Finished`.
 
         Raises the `EdgeKVError` of a request that fails: `RequestError`s before `Started`,
         `EngineDied` at any time. Closing the iterator early cancels the request. After the
         engine died the next request starts it again.
         """
-        raise NotImplementedError
+        client = await self._living_client()
+        queue = client.open_stream(submit.request_id)
+        client.send(submit)
+        is_over = False
+        try:
+            while not is_over:
+                event = await queue.get()
+                if isinstance(event, (Failed, EdgeKVError)):
+                    is_over = True
+                    raise event if isinstance(event, EdgeKVError) else event.error.to_error()
+                is_over = isinstance(event, Finished)
+                yield event
+        finally:
+            client.close_stream(submit.request_id)
+            if not is_over:
+                client.send(Cancel(submit.request_id))
 
     async def tokenize(self, segments: tuple[Segment, ...]) -> tuple[Token, ...]:
-        raise NotImplementedError
+        client = await self._living_client()
+        reply = await client.call(lambda call: Tokenize(call, TextPrompt(segments)))
+        assert isinstance(reply, Tokens)
+        return reply.tokens
 
     async def detokenize(self, tokens: tuple[Token, ...]) -> str:
-        raise NotImplementedError
+        client = await self._living_client()
+        reply = await client.call(lambda call: Detokenize(call, tokens))
+        assert isinstance(reply, Text)
+        return reply.text
 
     async def close(self) -> None:
         """End the engine process and every stream. Safe to call twice."""
-        raise NotImplementedError
+        self._enter(State.CLOSED)
+        if self._client is not None:
+            await self._client.close()
+
+    async def _plan(self, client: EngineClient) -> MemoryPlan:
+        described = await client.call(lambda call: Describe(call, self._path))
+        assert isinstance(described, Described)
+        self.facts = described.facts
+        self._enter(State.PLANNING)
+
+        async def dry_run(opening: Opening) -> Allocation:
+            reply = await client.call(lambda call: DryRun(call, opening))
+            assert isinstance(reply, DryRunDone)
+            return reply.allocation
+
+        self.plan = await plan_memory(
+            described.facts,
+            described.devices,
+            read_machine(),
+            self._wish,
+            dry_run,
+            described.resident_bytes,
+        )
+        return self.plan
+
+    async def _open(self) -> None:
+        assert self._client is not None
+        assert self.plan is not None
+        assert self.facts is not None
+        opening = Opening(
+            path=self._path,
+            choice=self.plan.choice,
+            use_mmap=self._wish.use_mmap,
+            share_prefixes=self.facts.can_share_prefixes(self.plan.choice.swa_full),
+        )
+        self._enter(State.LOADING)
+        reply = await self._client.call(
+            lambda call: Open(call, opening),
+            lambda fraction: self._hear(LoadStep(State.LOADING, fraction)),
+        )
+        assert isinstance(reply, Opened)
+        self.allocation = reply.allocation
+        self._enter(State.READY)
+
+    async def _living_client(self) -> EngineClient:
+        """The engine process, started again with the same plan if it died."""
+        async with self._restarting:
+            assert self._client is not None, "start comes first"
+            if self._client.death is not None and self.state is not State.CLOSED:
+                self._enter(State.RESTARTING)
+                self.num_restarts += 1
+                self._client = await EngineClient.start()
+                await self._open()
+            return self._client
+
+    async def _give_up(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+        if self.state is not State.CLOSED:
+            self._enter(State.FAILED)
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self._hear(LoadStep(state))

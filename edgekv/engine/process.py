@@ -1,0 +1,128 @@
+"""The engine process's loop: commands in, frames out, one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import NoReturn
+
+from msgspec.structs import replace
+
+from edgekv.core.events import ErrorInfo, StreamEvent
+from edgekv.core.frames import (
+    Cancel,
+    Command,
+    Describe,
+    Described,
+    Detokenize,
+    DryRun,
+    DryRunDone,
+    EngineFrame,
+    Open,
+    Opened,
+    Progress,
+    Refused,
+    Reply,
+    Snapshot,
+    StepFrame,
+    Submit,
+    Text,
+    Tokenize,
+    Tokens,
+)
+from edgekv.core.ports import ModelLibrary
+from edgekv.engine.session import Session
+from edgekv.errors import EdgeKVError
+
+
+class EngineProcess:
+    """Works for one front end. `inbox` may be filled by another thread; nothing else is shared."""
+
+    def __init__(
+        self,
+        library: ModelLibrary,
+        inbox: SimpleQueue[Command],
+        send: Callable[[EngineFrame], None],
+        *,
+        resident_bytes: Callable[[], int],
+    ) -> None:
+        self._library, self._inbox, self._send = library, inbox, send
+        self._resident_bytes = resident_bytes
+        self._session: Session | None = None
+
+    def run(self) -> NoReturn:
+        while True:
+            self.turn()
+
+    def turn(self) -> None:
+        """Take what arrived, waiting for it if there is no other work, then do one step."""
+        for command in self._arrived():
+            self._obey(command)
+        if self._session is not None and not self._session.is_idle:
+            self._tell(self._session.step())
+
+    def _arrived(self) -> list[Command]:
+        is_working = self._session is not None and not self._session.is_idle
+        commands = [] if is_working else [self._inbox.get()]
+        try:
+            while True:
+                commands.append(self._inbox.get_nowait())
+        except Empty:
+            return commands
+
+    def _obey(self, command: Command) -> None:
+        if isinstance(command, Submit | Cancel):
+            self._serve(command)
+            return
+        try:
+            self._send(self._reply(command))
+        except EdgeKVError as error:
+            self._send(Refused(command.call, ErrorInfo.of(error)))
+
+    def _serve(self, command: Submit | Cancel) -> None:
+        session = self._open_session()
+        if isinstance(command, Submit):
+            events = session.submit(command)
+        else:
+            events = session.cancel(command.request_id)
+        if events:
+            self._tell(events)
+
+    def _reply(self, command: Describe | DryRun | Open | Tokenize | Detokenize) -> Reply:
+        match command:
+            case Describe(call, path):
+                facts, devices = self._library.describe(path), self._library.devices()
+                return Described(call, facts, devices, self._resident_bytes())
+            case DryRun(call, opening):
+                return DryRunDone(call, self._library.dry_run(opening))
+            case Open():
+                return self._open(command)
+            case Tokenize(call, prompt):
+                return Tokens(call, self._open_session().tokenize(prompt))
+            case Detokenize(call, tokens):
+                return Text(call, self._open_session().detokenize(tokens))
+
+    def _open(self, command: Open) -> Opened:
+        if self._session is not None:
+            self._tell(self._session.close())
+            self._session = None
+        last = 0.0
+
+        def on_progress(fraction: float) -> None:
+            nonlocal last
+            if fraction - last >= 0.01 or fraction == 1:
+                last = fraction
+                self._send(Progress(command.call, fraction))
+
+        backend, vocabulary, allocation = self._library.open(command.opening, on_progress)
+        self._session = Session(backend, vocabulary, command.opening)
+        return Opened(command.call, allocation)
+
+    def _open_session(self) -> Session:
+        assert self._session is not None, "the front end opens a model before it asks one"
+        return self._session
+
+    def _tell(self, events: list[StreamEvent]) -> None:
+        snapshot = self._session.snapshot() if self._session else Snapshot()
+        filled = replace(snapshot, resident_bytes=self._resident_bytes())
+        self._send(StepFrame(tuple(events), filled))

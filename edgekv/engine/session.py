@@ -1,0 +1,145 @@
+"""One open model: prompts in, pieces of text out.
+
+Submit ─ tokenise ─▶ Engine ─ Sampled(token) ─▶ TextStream ─▶ Delta(text)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgekv.core.events import (
+    Delta,
+    EngineEvent,
+    ErrorInfo,
+    Failed,
+    Finished,
+    Sampled,
+    StreamEvent,
+)
+from edgekv.core.frames import Snapshot, Submit
+from edgekv.core.plan import Opening
+from edgekv.core.ports import Backend, Vocabulary
+from edgekv.core.request import Prompt, Request, RequestId, TextPrompt, Token
+from edgekv.engine.detokenizer import TextStream
+from edgekv.engine.engine import Engine
+from edgekv.errors import InvalidValue, PromptTooLong, RequestError
+
+
+@dataclass(slots=True)
+class _Answer:
+    text: TextStream
+    num_tokens: int = 0
+
+
+class Session:
+    def __init__(self, backend: Backend, vocabulary: Vocabulary, opening: Opening) -> None:
+        choice = opening.choice
+        self._backend, self._vocabulary = backend, vocabulary
+        self._context_length = min(choice.context_length, backend.num_cells)
+        self._engine = Engine(
+            backend,
+            slots=choice.slots,
+            context_length=self._context_length,
+            batch_tokens=choice.batch,
+            end_tokens=vocabulary.end_tokens,
+            sharing=opening.share_prefixes,
+        )
+        self._answers: dict[RequestId, _Answer] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        return self._engine.is_idle
+
+    def submit(self, submit: Submit) -> list[StreamEvent]:
+        """Queue a request; the events are its `Failed` if it can never be answered."""
+        try:
+            self._engine.submit(self._request(submit))
+        except RequestError as error:
+            return [Failed(submit.request_id, ErrorInfo.of(error))]
+        self._answers[submit.request_id] = _Answer(TextStream(submit.stop))
+        return []
+
+    def cancel(self, request_id: RequestId) -> list[StreamEvent]:
+        return self._to_text(self._engine.cancel(request_id))
+
+    def step(self) -> list[StreamEvent]:
+        return self._to_text(self._engine.step())
+
+    def snapshot(self) -> Snapshot:
+        return self._engine.snapshot()
+
+    def tokenize(self, prompt: TextPrompt) -> tuple[Token, ...]:
+        return tuple(self._vocabulary.tokenize(prompt.segments))
+
+    def detokenize(self, tokens: tuple[Token, ...]) -> str:
+        """Raises `InvalidValue` for an id that is not in the vocabulary."""
+        self._check_ids(tokens)
+        return b"".join(map(self._vocabulary.piece, tokens)).decode("utf-8", "replace")
+
+    def close(self) -> list[StreamEvent]:
+        """End every request as cancelled and give the memory back."""
+        events = [e for request_id in list(self._answers) for e in self.cancel(request_id)]
+        self._backend.close()
+        return events
+
+    def _request(self, submit: Submit) -> Request:
+        prompt = self._prompt_tokens(submit.prompt)
+        room = self._context_length - len(prompt)
+        if room < 1:
+            raise PromptTooLong(len(prompt), self._context_length)
+        return Request(
+            id=submit.request_id,
+            prompt=prompt,
+            max_tokens=room if submit.max_tokens is None else min(submit.max_tokens, room),
+            sampling=submit.sampling,
+            ignore_end=submit.ignore_end,
+        )
+
+    def _prompt_tokens(self, prompt: Prompt) -> tuple[Token, ...]:
+        if isinstance(prompt, TextPrompt):
+            tokens = self.tokenize(prompt)
+        else:
+            tokens = prompt.tokens
+            self._check_ids(tokens)
+        if not tokens:
+            raise InvalidValue("prompt", "The prompt is empty; send at least one token of text.")
+        return tokens
+
+    def _check_ids(self, tokens: tuple[Token, ...]) -> None:
+        num_tokens = self._vocabulary.num_tokens
+        for token in tokens:
+            if not 0 <= token < num_tokens:
+                raise InvalidValue(
+                    "prompt", f"Token id {token} is not one of this model's 0 to {num_tokens - 1}."
+                )
+
+    def _to_text(self, events: list[EngineEvent]) -> list[StreamEvent]:
+        return [told for event in events for told in self._tell(event)]
+
+    def _tell(self, event: EngineEvent) -> list[StreamEvent]:
+        """What the caller hears of an engine event."""
+        match event:
+            case Sampled(request_id, token):
+                return self._extend(request_id, token)
+            case Finished(request_id):
+                answer = self._answers.pop(request_id)
+                return [*_delta(request_id, answer, answer.text.finish()), event]
+            case Failed(request_id):
+                del self._answers[request_id]
+                return [event]
+            case _:
+                return [event]
+
+    def _extend(self, request_id: RequestId, token: Token) -> list[StreamEvent]:
+        answer = self._answers.get(request_id)
+        if answer is None:  # ended by a stop string earlier in this very step
+            return []
+        answer.num_tokens += 1
+        told = _delta(request_id, answer, answer.text.push(self._vocabulary.piece(token)))
+        if answer.text.stopped:
+            told += self._to_text(self._engine.stop(request_id))
+        return told
+
+
+def _delta(request_id: RequestId, answer: _Answer, text: str) -> list[StreamEvent]:
+    return [Delta(request_id, text, answer.num_tokens)] if text else []

@@ -1,0 +1,171 @@
+"""The front end's end of the pipe to one engine process."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import platformdirs
+
+from edgekv.core.events import StreamEvent
+from edgekv.core.frames import (
+    LENGTH_BYTES,
+    Command,
+    EngineFrame,
+    Progress,
+    Refused,
+    Reply,
+    Snapshot,
+    StepFrame,
+    decode_engine_frame,
+    encode,
+    frame_length,
+)
+from edgekv.core.request import RequestId
+from edgekv.errors import EngineDied
+
+LOG_LIMIT_BYTES = 4 * 1024 * 1024
+SECONDS_TO_END = 5.0
+"""How long a process may take to end after its stdin closed, before it is killed."""
+
+EventQueue = asyncio.Queue[StreamEvent | EngineDied]
+
+
+class EngineClient:
+    """One engine process, from `start` to its end. Belongs to one asyncio loop."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
+        self._calls = itertools.count(1)
+        self._replies: dict[int, asyncio.Future[Reply]] = {}
+        self._progress: dict[int, Callable[[float], None]] = {}
+        self._streams: dict[RequestId, EventQueue] = {}
+        self._reading = asyncio.create_task(self._read())
+        self.snapshot = Snapshot()
+        self.death: EngineDied | None = None
+        """Why the process can take no more frames."""
+
+    @classmethod
+    async def start(cls) -> EngineClient:
+        with _open_log() as log:
+            process = await asyncio.create_subprocess_exec(
+                *_command(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=os.environ | {"GGML_NO_BACKTRACE": "1"},
+                # Ctrl+C in the terminal is for the front end alone.
+                start_new_session=True,
+            )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, command: Command) -> None:
+        """Queue a command for the pipe. A dead process is noticed by whoever waits for it."""
+        if self.death is None:
+            self._stdin.write(encode(command))
+
+    async def call(
+        self,
+        command: Callable[[int], Command],
+        on_progress: Callable[[float], None] | None = None,
+    ) -> Reply:
+        """Send a command made from a fresh call number; returns its reply.
+
+        Raises the error of a refusal, or `EngineDied`.
+        """
+        if self.death is not None:
+            raise self.death
+        number = next(self._calls)
+        future = self._replies[number] = asyncio.get_running_loop().create_future()
+        if on_progress is not None:
+            self._progress[number] = on_progress
+        try:
+            self.send(command(number))
+            reply = await future
+        finally:
+            self._replies.pop(number, None)
+            self._progress.pop(number, None)
+        if isinstance(reply, Refused):
+            raise reply.error.to_error()
+        return reply
+
+    def open_stream(self, request_id: RequestId) -> EventQueue:
+        """A queue that gets the request's events, or the engine's death."""
+        queue = self._streams[request_id] = EventQueue()
+        if self.death is not None:
+            queue.put_nowait(self.death)
+        return queue
+
+    def close_stream(self, request_id: RequestId) -> None:
+        self._streams.pop(request_id, None)
+
+    async def close(self) -> None:
+        """End the process and everything that waits for it."""
+        self._stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), SECONDS_TO_END)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        await self._reading
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                prefix = await self._stdout.readexactly(LENGTH_BYTES)
+                body = await self._stdout.readexactly(frame_length(prefix))
+                self._receive(decode_engine_frame(body))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self._die(await self._process.wait())
+
+    def _receive(self, frame: EngineFrame) -> None:
+        if isinstance(frame, StepFrame):
+            self.snapshot = frame.snapshot
+            for event in frame.events:
+                if queue := self._streams.get(event.request_id):
+                    queue.put_nowait(event)
+        elif isinstance(frame, Progress):
+            if hear := self._progress.get(frame.call):
+                hear(frame.fraction)
+        elif (future := self._replies.get(frame.call)) and not future.done():
+            future.set_result(frame)
+
+    def _die(self, exit_code: int) -> None:
+        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+        self.death = EngineDied(
+            f"The engine process ended ({how}); send the request again and it starts anew."
+        )
+        for future in self._replies.values():
+            if not future.done():
+                future.set_exception(self.death)
+        for queue in self._streams.values():
+            queue.put_nowait(self.death)
+
+
+def _command() -> list[str]:
+    if getattr(sys, "frozen", False):
+        return [sys.executable, "engine"]
+    # -P keeps a folder named edgekv where the user happens to be from being imported.
+    return [sys.executable, "-P", "-m", "edgekv", "engine"]
+
+
+def _open_log() -> IO[bytes]:
+    """The file that the engine's stderr goes to; nowhere if it cannot be written."""
+    try:
+        folder = platformdirs.user_log_path("edgekv", appauthor=False, ensure_exists=True)
+        path = folder / "engine.log"
+        full = path.exists() and path.stat().st_size > LOG_LIMIT_BYTES
+        return path.open("wb" if full else "ab")
+    except OSError:
+        return Path(os.devnull).open("wb")
