@@ -1,0 +1,78 @@
+"""Every test session has a home of its own and no network; real models are found, never skipped."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+MODELS = REPOSITORY / "models"
+
+
+class NetworkRefused(Exception):
+    """A test tried to reach another machine. Not an OSError, so that no code takes it for one."""
+
+
+def _refuse_network(event: str, arguments: tuple[object, ...]) -> None:
+    """An audit hook: every connection of this process is announced here before it is made."""
+    if event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
+        address = arguments[1]
+        # Unix sockets have a path here; sendmsg on a connected socket has None.
+        host = address[0] if isinstance(address, tuple) else None
+    elif event == "socket.getaddrinfo":
+        host = arguments[0]
+    else:
+        return
+    if host is not None and not _is_this_machine(host):
+        raise NetworkRefused(f"a test may not reach {host!r}; only this machine's own addresses")
+
+
+def _is_this_machine(host: object) -> bool:
+    name = host.decode() if isinstance(host, bytes) else str(host)
+    if name in {"", "localhost"}:
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+sys.addaudithook(_refuse_network)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Settings, caches and data of this session, for child processes too."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("EDGEKV_")]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(home))
+        patch.setenv("USERPROFILE", str(home))
+        for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+            patch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
+        yield home
+
+
+@pytest.fixture(scope="session")
+def starter_model() -> Path:
+    """SmolLM2-135M-Instruct: full attention, chats."""
+    return _present(MODELS / "SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+@pytest.fixture(scope="session")
+def gemma_model() -> Path:
+    """gemma-3-270m: window layers, a large vocabulary."""
+    return _present(MODELS / "gemma-3-270m-Q4_K_M.gguf")
+
+
+def _present(path: Path) -> Path:
+    if not path.is_file():
+        pytest.fail(f"{path} is absent; run 'python models/fetch.py starter gemma'", pytrace=False)
+    return path
