@@ -1,0 +1,104 @@
+# `make chat` on a clean clone is all it takes. Needs Python 3.11+, a C++ compiler, GNU make 3.81+.
+#   make chat MODEL=path/to/model.gguf ARGS="--ctx 8192"
+#   make PYTHON=python3.12 chat             another Python for the environment
+#   make CMAKE_ARGS=-DGGML_CUDA=ON chat     compile llama.cpp for CUDA (docs in README.md)
+
+PYTHON ?= python3
+MODEL ?=
+ARGS ?=
+CMAKE_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STARTER := models/SmolLM2-135M-Instruct.Q4_1.gguf
+GEMMA := models/gemma-3-270m-Q4_K_M.gguf
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help chat serve plan model test check format clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+
+chat: $(VENV)/run-installed $(if $(MODEL),,$(STARTER))  ## talk to a model in the terminal
+	@$(BIN)/edgekv chat $(if $(MODEL),"$(MODEL)") $(ARGS)
+
+serve: $(VENV)/run-installed $(if $(MODEL),,$(STARTER))  ## OpenAI-style server on 127.0.0.1:8642
+	@$(BIN)/edgekv serve $(if $(MODEL),"$(MODEL)") $(ARGS)
+
+plan: $(VENV)/run-installed $(if $(MODEL),,$(STARTER))  ## what would be allocated here; loads nothing
+	@$(BIN)/edgekv plan $(if $(MODEL),"$(MODEL)") $(ARGS)
+
+model: $(STARTER)  ## fetch the starter model (98 MB) and verify it
+
+test: $(VENV)/dev-installed $(STARTER) $(GEMMA)  ## the tests, real models included
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/dev-installed $(STARTER) $(GEMMA)  ## everything CI checks: format, lint, types, imports, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+format: $(VENV)/dev-installed  ## mend the format and what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove the environment and caches; models stay
+	rm -rf $(VENV) build dist *.egg-info models/.parts
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find edgekv tests models -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment: each file below is touched when its step is done ---
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "EdgeKV needs Python 3.11 or newer and '$(PYTHON)' is not;" \
+	       "name one that is: make PYTHON=python3.12 chat" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# EdgeKV loads llama.cpp's two libraries and nothing around them: half the compile time.
+LLAMA_CMAKE := -DLLAVA_BUILD=OFF \
+  "-DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/packaging/llama-library-only.cmake"
+CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
+export CMAKE_BUILD_PARALLEL_LEVEL
+
+# The file holds the CMAKE_ARGS of the installed build. Without CMAKE_ARGS that build stays,
+# other CMAKE_ARGS replace it. pip's wheel cache does not tell builds apart, so only the plain
+# build may come from it.
+BUILT_WITH := $(strip $(shell cat $(VENV)/llama-built 2>/dev/null))
+BUILD_WITH := $(or $(strip $(CMAKE_ARGS)),$(BUILT_WITH))
+LLAMA_PIP := $(if $(BUILD_WITH),--no-cache-dir)
+ifneq ($(BUILD_WITH),$(BUILT_WITH))
+LLAMA_PIP += --force-reinstall --no-deps
+.PHONY: $(VENV)/llama-built
+endif
+
+$(VENV)/llama-built: constraints.txt | $(VENV)/made
+	@command -v "$${CXX:-c++}" >/dev/null || { \
+	  echo "EdgeKV compiles llama.cpp and found no C++ compiler; install one:" \
+	       "'sudo apt install g++' (Debian, Ubuntu, Jetson), 'xcode-select --install' (macOS)," \
+	       "or name yours in CXX" >&2; exit 1; }
+	@echo "Installing llama.cpp; the first time it is compiled, which takes some minutes."
+	CMAKE_ARGS='$(LLAMA_CMAKE) $(BUILD_WITH)' \
+	  $(PIP) install -c constraints.txt $(LLAMA_PIP) llama-cpp-python
+	@echo '$(BUILD_WITH)' > $@
+
+$(VENV)/run-installed: pyproject.toml constraints.txt $(VENV)/llama-built
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/dev-installed: $(VENV)/run-installed
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# --- models ---
+
+$(STARTER): models/catalog.toml | $(VENV)/made
+	$(BIN)/python models/fetch.py starter
+	@touch $@
+
+$(GEMMA): models/catalog.toml | $(VENV)/made
+	$(BIN)/python models/fetch.py gemma
+	@touch $@
