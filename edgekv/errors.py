@@ -5,8 +5,10 @@ EdgeKVError
 ├── DoesNotFit          (no plan satisfies the request in this memory)
 ├── EngineDied          (the engine process ended while it was needed)
 ├── Unavailable         (this machine or build cannot do it; the message says what can)
+├── NotReady            (the model is still loading, or no longer open; try again later)
 └── RequestError        (the caller's fault; becomes an HTTP 400)
     ├── PromptTooLong
+    ├── UnknownModel    (becomes an HTTP 404)
     ├── UnsupportedOption
     └── InvalidValue
 
@@ -43,6 +45,10 @@ class Unavailable(EdgeKVError):
     code = "unavailable"
 
 
+class NotReady(EdgeKVError):
+    code = "not_ready"
+
+
 class RequestError(EdgeKVError):
     code = "invalid_request"
     param: str | None = None
@@ -60,6 +66,14 @@ class PromptTooLong(RequestError):
             "of which at least one is for the answer; shorten it or start with a larger --ctx."
         )
         self.needed, self.limit = needed, limit
+
+
+class UnknownModel(RequestError):
+    code = "model_not_found"
+    param = "model"
+
+    def __init__(self, asked: str, served: str) -> None:
+        super().__init__(f"The model '{asked}' is not served here; ask for '{served}'.")
 
 
 class UnsupportedOption(RequestError):
