@@ -12,7 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STARTER := models/SmolLM2-135M-Instruct.Q4_1.gguf
 GEMMA := models/gemma-3-270m-Q4_K_M.gguf
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Only warnings and errors, and on stderr: stdout belongs to the command that was asked for.
+INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
 .PHONY: help chat serve plan model test check format clean
 
@@ -55,7 +56,7 @@ $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "EdgeKV needs Python 3.11 or newer and '$(PYTHON)' is not;" \
 	       "name one that is: make PYTHON=python3.12 chat" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) >&2
 	@touch $@
 
 # EdgeKV loads llama.cpp's two libraries and nothing around them: half the compile time.
@@ -80,25 +81,26 @@ $(VENV)/llama-built: constraints.txt | $(VENV)/made
 	  echo "EdgeKV compiles llama.cpp and found no C++ compiler; install one:" \
 	       "'sudo apt install g++' (Debian, Ubuntu, Jetson), 'xcode-select --install' (macOS)," \
 	       "or name yours in CXX" >&2; exit 1; }
-	@echo "Installing llama.cpp; the first time it is compiled, which takes some minutes."
-	CMAKE_ARGS='$(LLAMA_CMAKE) $(BUILD_WITH)' \
-	  $(PIP) install -c constraints.txt $(LLAMA_PIP) llama-cpp-python
+	@echo "Installing llama.cpp; the first time it is compiled, which takes some minutes …" >&2
+	@CMAKE_ARGS='$(LLAMA_CMAKE) $(BUILD_WITH)' $(INSTALL) $(LLAMA_PIP) llama-cpp-python >&2
 	@echo '$(BUILD_WITH)' > $@
 
 $(VENV)/run-installed: pyproject.toml constraints.txt $(VENV)/llama-built
-	$(PIP) install -c constraints.txt -e .
+	@echo "Installing EdgeKV …" >&2
+	@$(INSTALL) -e . >&2
 	@touch $@
 
 $(VENV)/dev-installed: $(VENV)/run-installed
-	$(PIP) install -c constraints.txt -e '.[dev]'
+	@echo "Installing what the checks need …" >&2
+	@$(INSTALL) -e '.[dev]' >&2
 	@touch $@
 
 # --- models ---
 
 $(STARTER): models/catalog.toml | $(VENV)/made
-	$(BIN)/python models/fetch.py starter
+	@$(BIN)/python models/fetch.py starter
 	@touch $@
 
 $(GEMMA): models/catalog.toml | $(VENV)/made
-	$(BIN)/python models/fetch.py gemma
+	@$(BIN)/python models/fetch.py gemma
 	@touch $@
