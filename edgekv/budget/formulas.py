@@ -1,0 +1,155 @@
+"""What llama.cpp allocates, in closed form: it explains a plan and guides the search for one.
+
+The allocator itself (`dry_run`) is the authority; `docs/memory.md` has a worked example of
+each formula. Source of the rules: llama-kv-cache.cpp, llama-kv-cache-iswa.cpp and
+llama-memory-recurrent.cpp as carried by llama-cpp-python 0.3.36.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgekv.budget.geometry import Geometry, Layer
+from edgekv.budget.kv_types import KV_TYPES
+from edgekv.core.plan import CELL_PADDING, Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """How a context is opened, as far as its caches depend on it."""
+
+    cells: int
+    """Tokens asked for in all; llama.cpp pads them."""
+    num_seqs: int = 1
+    ubatch: int = 512
+    swa_full: bool = True
+    flash_attention: bool = True
+    is_unified: bool = True
+    """One pool for all sequence ids, as EdgeKV opens it; else one equal part for each."""
+
+    @classmethod
+    def of(cls, choice: Choice) -> Pool:
+        return cls(
+            choice.cells,
+            choice.num_seqs,
+            choice.ubatch,
+            choice.swa_full,
+            choice.flash_attention,
+        )
+
+    @property
+    def num_streams(self) -> int:
+        return 1 if self.is_unified else self.num_seqs
+
+    @property
+    def stream_cells(self) -> int:
+        """Cells of one stream."""
+        return padded(self.cells if self.is_unified else self.cells // self.num_seqs)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """Layers that all have the same number of cells. Widths are elements a cell."""
+
+    name: str
+    cells: int
+    """Of all streams together."""
+    k_widths: tuple[int, ...]
+    v_widths: tuple[int, ...]
+
+    def num_bytes(self, kv_type_k: str, kv_type_v: str) -> int:
+        """Raises `ValueError` where a width is not whole blocks of its type."""
+        k_bytes = sum(KV_TYPES[kv_type_k].row_bytes(width) for width in self.k_widths)
+        v_bytes = sum(KV_TYPES[kv_type_v].row_bytes(width) for width in self.v_widths)
+        return self.cells * (k_bytes + v_bytes)
+
+
+def padded(cells: int) -> int:
+    """Cells that llama.cpp really allocates for `cells`."""
+    return -(-cells // CELL_PADDING) * CELL_PADDING
+
+
+def window_cells(geometry: Geometry, pool: Pool) -> int:
+    """Cells of one stream of the windowed layers' cache."""
+    if pool.swa_full:
+        return pool.stream_cells
+    windows = geometry.window * (pool.num_seqs if pool.is_unified else 1)
+    in_flight = pool.ubatch
+    return padded(min(pool.stream_cells, windows + in_flight))
+
+
+def cache_shapes(geometry: Geometry, pool: Pool) -> tuple[CacheShape, ...]:
+    """The caches of a context, those without any layer left out."""
+    layers = geometry.layers
+    all_cells = pool.stream_cells * pool.num_streams
+    some_cells = window_cells(geometry, pool) * pool.num_streams
+    shapes = (
+        _shape("full", all_cells, [x for x in layers if not x.is_windowed], geometry, pool),
+        _shape("window", some_cells, [x for x in layers if x.is_windowed], geometry, pool),
+        CacheShape("index", all_cells, tuple(x.index_width for x in layers if x.index_width), ()),
+    )
+    return tuple(shape for shape in shapes if shape.k_widths)
+
+
+def _shape(
+    name: str, cells: int, layers: list[Layer], geometry: Geometry, pool: Pool
+) -> CacheShape:
+    caching = [layer for layer in layers if layer.k_width]
+    v_widths = (layer.v_width for layer in caching)
+    if not pool.flash_attention:
+        # Values are then stored transposed, which takes one width for the whole model.
+        v_widths = (geometry.widest_value if width else 0 for width in v_widths)
+    return CacheShape(name, cells, tuple(layer.k_width for layer in caching), tuple(v_widths))
+
+
+def kv_bytes(geometry: Geometry, pool: Pool, kv_type_k: str, kv_type_v: str) -> int:
+    """All cells of all caches. Raises `ValueError` where a type does not fit the widths."""
+    shapes = cache_shapes(geometry, pool)
+    return sum(shape.num_bytes(kv_type_k, kv_type_v) for shape in shapes)
+
+
+def kv_bytes_per_cell(geometry: Geometry) -> dict[str, int]:
+    """Bytes one token takes with every window in full, by each KV type that fits the widths."""
+    one_token = tuple(
+        CacheShape(shape.name, 1, shape.k_widths, shape.v_widths)
+        for shape in cache_shapes(geometry, Pool(cells=1))
+    )
+    costs = {}
+    for name in KV_TYPES:
+        if fits_widths(geometry, name):
+            costs[name] = sum(shape.num_bytes(name, name) for shape in one_token)
+    return costs
+
+
+def fits_widths(geometry: Geometry, kv_type: str) -> bool:
+    """Whether every row of every cache is whole blocks of the type."""
+    length = KV_TYPES[kv_type].block_length
+    widths = (w for x in geometry.layers for w in (x.k_width, x.v_width, x.index_width))
+    return not any(width % length for width in widths)
+
+
+def state_bytes(geometry: Geometry, num_seqs: int, draft_depth: int = 0) -> int:
+    """Recurrent state of all sequence ids, whatever the number of cells.
+
+    With speculation each id keeps one more copy for each drafted token.
+    """
+    bytes_per_element = 4  # always f32
+    elements = sum(layer.state_width for layer in geometry.layers)
+    return bytes_per_element * elements * max(1, num_seqs) * (1 + draft_depth)
+
+
+def output_bytes(num_vocab: int, num_seqs: int) -> int:
+    """The logits that a step may ask for: one row a sequence id, in f32."""
+    return num_seqs * num_vocab * 4
+
+
+def mask_bytes(geometry: Geometry, pool: Pool) -> int:
+    """The part of the compute buffer that grows with the pool: who may see which cell.
+
+    With flash attention the mask has 2 bytes for each cell and each token computed at once,
+    and windowed layers have a mask of their own.
+    """
+    cells = pool.stream_cells
+    if geometry.window:
+        cells += window_cells(geometry, pool)
+    return 2 * cells * pool.ubatch

@@ -1,0 +1,302 @@
+"""What a model keeps for every token and every conversation, from its GGUF metadata.
+
+These are llama.cpp's own rules (`load_arch_hparams` of each model and
+`llama_model::create_memory`, as carried by llama-cpp-python 0.3.36). Most models need only
+the general ones; what an architecture does otherwise is in the tables below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one layer keeps. Widths are elements a token; 0 means it keeps none."""
+
+    k_width: int = 0
+    v_width: int = 0
+    is_windowed: bool = False
+    """It sees only the last `Geometry.window` tokens."""
+    index_width: int = 0
+    """Keys of a sparse-attention indexer, in a cache of their own."""
+    state_width: int = 0
+    """Recurrent state, in f32 elements a sequence id, whatever the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    layers: tuple[Layer, ...]
+    window: int = 0
+    """Tokens a windowed layer sees; 0 if there is no such layer."""
+    widest_value: int = 0
+    """The largest value width of any layer, those without a cache of their own included."""
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether a token takes any memory at all."""
+        return any(layer.k_width or layer.v_width for layer in self.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowRule:
+    """Which layers are windowed where the file does not list them.
+
+    Of every `period` layers one sees everything: the last, or the first if `dense_first`.
+    """
+
+    period: int
+    dense_first: bool = False
+    window: int | None = None
+    """The window, where the file may leave it out."""
+    is_fixed: bool = False
+    """`window` holds whatever the file says, unless that is 0."""
+
+
+# Architectures that are not here run without windows even where their files name one
+# (phi3 and qwen2 do). Period 0 stands for files that must list their windowed layers.
+_WINDOW_RULES = {
+    "afmoe": _WindowRule(4),
+    "cohere2": _WindowRule(4),
+    "cohere2moe": _WindowRule(4, dense_first=True),
+    "dots3note": _WindowRule(0),
+    "exaone-moe": _WindowRule(4, window=128),
+    "exaone4": _WindowRule(4, window=4096),
+    "gemma2": _WindowRule(2, window=4096),
+    "gemma3": _WindowRule(6),
+    "gemma3n": _WindowRule(5),
+    "gemma4": _WindowRule(0),
+    "gpt-oss": _WindowRule(2),
+    "granite-swa": _WindowRule(0),
+    "laguna": _WindowRule(4, dense_first=True),
+    "lfm2": _WindowRule(1),
+    "llama4": _WindowRule(4, window=8192, is_fixed=True),
+    "maple": _WindowRule(0),
+    "mellum": _WindowRule(4),
+    "mimo2": _WindowRule(0),
+    "muse-glimmer": _WindowRule(4),
+    "olmo2": _WindowRule(4),
+    "plamo3": _WindowRule(8),
+    "smallthinker": _WindowRule(4, dense_first=True, window=4096, is_fixed=True),
+    "spark2-5": _WindowRule(0),
+    "step35": _WindowRule(0),
+}
+
+_FULLY_RECURRENT = {"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"}
+_FULL_ATTENTION_INTERVAL = {
+    "qwen3next": 4,
+    "qwen35": 4,
+    "qwen35moe": 4,
+    "qwen4exp": 4,
+    "minimax-01": 8,
+}
+# A layer without KV heads holds recurrent state instead.
+_RECURRENT_WITHOUT_HEADS = {
+    "bailingmoe3",
+    "glm5-next",
+    "granitehybrid",
+    "jamba",
+    "kimi-k3",
+    "kimi-linear",
+    "lfm2",
+    "lfm2moe",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "plamo2",
+}
+_ENCODERS = {
+    "bert",
+    "dream",
+    "eurobert",
+    "gemma-embedding",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "llada",
+    "llada-moe",
+    "modern-bert",
+    "neo-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "rnd1",
+    "wavtokenizer-dec",
+}
+# Caches that follow rules of their own; only llama.cpp's allocator can size them.
+_NO_CLOSED_FORM = {"deepseek4", "dflash"}
+_INDEXED = {"deepseek32", "glm-dsa", "glm5-next", "dots3note", "minimax-m3", "hy_v4", "qwen4exp"}
+
+
+def read_geometry(metadata: Mapping[str, str]) -> Geometry | None:
+    """The geometry that `metadata` (every GGUF key, with its value as text) describes.
+
+    None where llama.cpp's rules for the architecture have no closed form. A key that is
+    missing or makes no sense counts as 0, so a damaged file gives a small geometry, not an
+    error; llama.cpp is the one to refuse it.
+    """
+    keys = _Keys(metadata)
+    if keys.architecture in _NO_CLOSED_FORM:
+        return None
+    if keys.architecture in _ENCODERS:
+        return Geometry(())
+    num_layers = keys.number("block_count") - keys.number("nextn_predict_layers")
+    num_layers *= max(1, keys.number("num_loops"))
+    numbers = range(min(max(0, num_layers), 512))  # llama.cpp refuses more
+    window = _window(keys)
+    kept = _layers_with_own_cache(keys, len(numbers))
+    layers = tuple(
+        _layer(keys, il, is_windowed=window > 0 and _is_windowed(keys, il)) for il in numbers
+    )
+    return Geometry(
+        layers=tuple(
+            layer if il < kept else Layer(state_width=layer.state_width)
+            for il, layer in enumerate(layers)
+        ),
+        window=window if any(layer.is_windowed for layer in layers) else 0,
+        widest_value=max((layer.v_width for layer in layers), default=0),
+    )
+
+
+def _layer(keys: _Keys, il: int, *, is_windowed: bool) -> Layer:
+    is_recurrent = _is_recurrent(keys, il)
+    state_width = _state_width(keys) if is_recurrent else 0
+    if is_recurrent and keys.architecture != "falcon-h1":  # its layers do both
+        return Layer(state_width=state_width)
+    heads = keys.kv_heads(il)
+    has_values = not keys.number("attention.key_length_mla")
+    return Layer(
+        k_width=heads * keys.head_length("key", is_windowed=is_windowed),
+        v_width=heads * keys.head_length("value", is_windowed=is_windowed) if has_values else 0,
+        is_windowed=is_windowed,
+        index_width=keys.number("attention.indexer.key_length") if _is_indexed(keys, il) else 0,
+        state_width=state_width,
+    )
+
+
+def _window(keys: _Keys) -> int:
+    rule = _WINDOW_RULES.get(keys.architecture)
+    if rule is None:
+        return 0
+    stated = keys.number("attention.sliding_window", rule.window or 0)
+    if keys.architecture == "exaone4" and keys.number("block_count") != 64:
+        return 0  # only the 32B model has windows
+    return rule.window or 0 if stated and rule.is_fixed else stated
+
+
+def _is_windowed(keys: _Keys, il: int) -> bool:
+    listed = keys.numbers("attention.sliding_window_pattern")
+    if len(listed) > 1:
+        return bool(_at(listed, il))
+    rule = _WINDOW_RULES[keys.architecture]
+    if keys.architecture == "lfm2":
+        return not _is_recurrent(keys, il)
+    period = listed[0] if listed else rule.period
+    if period == 0:
+        return True
+    return il % period != (0 if rule.dense_first else period - 1)
+
+
+def _is_recurrent(keys: _Keys, il: int) -> bool:
+    architecture = keys.architecture
+    if architecture in _FULLY_RECURRENT or architecture == "falcon-h1":
+        return True
+    if architecture in _FULL_ATTENTION_INTERVAL:
+        listed = keys.numbers("attention.recurrent_layers")
+        if listed:
+            return bool(_at(listed, il))
+        default = _FULL_ATTENTION_INTERVAL[architecture]
+        return (il + 1) % max(1, keys.number("full_attention_interval", default)) != 0
+    if architecture in _RECURRENT_WITHOUT_HEADS:
+        # Nemotron's feed-forward layers have no KV heads either, and keep nothing.
+        is_feed_forward = "nemotron" in architecture and keys.per_layer("feed_forward_length", il)
+        return keys.kv_heads(il) == 0 and not is_feed_forward
+    return False
+
+
+def _is_indexed(keys: _Keys, il: int) -> bool:
+    if keys.architecture not in _INDEXED:
+        return False
+    if keys.architecture == "minimax-m3":
+        return il >= keys.number("leading_dense_block_count")
+    if keys.architecture == "hy_v4" and not keys.number("attention.indexer.top_k"):
+        return False
+    listed = keys.numbers("attention.indexer.types")
+    if listed:
+        return bool(_at(listed, il))
+    if keys.architecture == "glm-dsa" and keys.number("context_length") >= 2**20:
+        return il < 2 or (il - 2) % 4 == 0  # GLM-5.2 files that do not list theirs
+    return keys.architecture != "dots3note" and keys.architecture != "hy_v4"
+
+
+def _state_width(keys: _Keys) -> int:
+    """Elements of recurrent state that one layer keeps for one sequence id.
+
+    Source: `llama_hparams::n_embd_r` (the convolution's last inputs) + `n_embd_s` (the state).
+    """
+    embedding = keys.number("embedding_length")
+    conv_inputs = max(0, keys.number("ssm.conv_kernel") - 1)
+    if head := keys.number("wkv.head_size"):
+        return embedding * (keys.number("token_shift_count", 2) + head)
+    if length := keys.number("shortconv.l_cache"):
+        return embedding * (length - 1)
+    heads = keys.per_layer("attention.head_count", 0)
+    if head := keys.number("kda.head_dim"):
+        queries_keys_values = 3
+        return heads * head * (queries_keys_values * (conv_inputs or 3) + head)
+    inner, state = keys.number("ssm.inner_size"), keys.number("ssm.state_size")
+    convolution = conv_inputs * (inner + 2 * keys.number("ssm.group_count") * state)
+    if keys.architecture == "minimax-01":
+        return convolution + heads * keys.number("attention.key_length") ** 2
+    return convolution + inner * state
+
+
+def _layers_with_own_cache(keys: _Keys, num_layers: int) -> int:
+    """Layers from here on read an earlier layer's cache."""
+    if keys.architecture == "gemma3n":
+        return 20
+    if keys.architecture == "gemma4":
+        return num_layers - keys.number("attention.shared_kv_layers")
+    return num_layers
+
+
+class _Keys:
+    """A model's metadata by the part of the key behind the architecture's name."""
+
+    def __init__(self, metadata: Mapping[str, str]) -> None:
+        self._metadata = metadata
+        self.architecture = metadata.get("general.architecture", "")
+
+    def numbers(self, key: str) -> list[int]:
+        """A list's items, a single number as a list of one, [] for anything else."""
+        text = self._metadata.get(f"{self.architecture}.{key}", "")
+        words = text.strip("[]").replace("true", "1").replace("false", "0").split(",")
+        stripped = [word.strip() for word in words]
+        return [int(word) for word in stripped] if all(map(_is_number, stripped)) else []
+
+    def number(self, key: str, default: int = 0) -> int:
+        return next(iter(self.numbers(key)), default)
+
+    def per_layer(self, key: str, il: int) -> int:
+        """One number for all layers, or one for each."""
+        listed = self.numbers(key)
+        return listed[0] if len(listed) == 1 else _at(listed, il)
+
+    def kv_heads(self, il: int) -> int:
+        key = "attention.head_count_kv"
+        return self.per_layer(key if self.numbers(key) else "attention.head_count", il)
+
+    def head_length(self, kind: str, *, is_windowed: bool) -> int:
+        """Elements of one head's key or value."""
+        length = self.number(f"attention.{kind}_length")
+        if not length and (heads := self.per_layer("attention.head_count", 0)):
+            length = self.number("embedding_length") // heads
+        if is_windowed:
+            return self.number(f"attention.{kind}_length_swa", length)
+        return length
+
+
+def _at(items: list[int], index: int) -> int:
+    return items[index] if index < len(items) else 0
+
+
+def _is_number(word: str) -> bool:
+    return len(word) <= 12 and word.isascii() and word.isdigit()
