@@ -1,0 +1,133 @@
+"""What is written twice in this repository agrees, and what the documents promise exists."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from edgekv import __version__
+from edgekv.cli.main import COMMANDS
+from edgekv.service.catalog import STARTER_FILE
+from tests.conftest import MODELS, REPOSITORY
+
+README, CONTRIBUTING = REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"
+DOCUMENTS = [README, CONTRIBUTING, MODELS / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+
+
+def read(name: str) -> str:
+    return (REPOSITORY / name).read_text(encoding="utf-8")
+
+
+def toml(name: str) -> dict[str, Any]:
+    return tomllib.loads(read(name))
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
+
+
+def pins() -> dict[str, str]:
+    lines = [line for line in read("constraints.txt").splitlines() if not line.startswith("#")]
+    return dict(line.split("==") for line in lines)
+
+
+def requirements() -> list[Requirement]:
+    project = toml("pyproject.toml")["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    return [Requirement(line) for group in groups for line in group]
+
+
+def test_every_constraint_is_one_exact_version_and_names_no_host() -> None:
+    lines = [line for line in read("constraints.txt").splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9][a-z0-9.]*", line)] == []
+    assert list(pins()) == sorted(pins())
+    assert len(pins()) == len(lines)
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=lambda requirement: requirement.name)
+def test_the_pinned_version_of_a_dependency_is_in_its_range(requirement: Requirement) -> None:
+    assert requirement.specifier.contains(pins()[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
+)
+def test_every_make_target_a_document_names_exists(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    named = re.findall(r"(?:^ +|`)make (?:[A-Z_]+=\S+ )*([a-z]+)", text, re.MULTILINE)
+    assert set(named) <= make_targets()
+
+
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
+)
+def test_every_command_a_document_names_exists(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    named = re.findall(r"(?:^ +|`)edgekv ([a-z]+)", text, re.MULTILINE)
+    assert set(named) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
+)
+def test_every_link_into_the_repository_leads_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_the_readme_says_how_to_start_and_ci_runs_its_check_command() -> None:
+    assert {"make chat", "make serve", "make check"} <= set(
+        re.findall(r"make [a-z]+", README.read_text(encoding="utf-8"))
+    )
+    assert re.search(r"^make check$", read(".ci/run"), re.MULTILINE)
+
+
+def test_the_changelog_has_the_version_of_the_package() -> None:
+    assert f"## [{__version__}]" in read("CHANGELOG.md")
+
+
+def test_the_python_version_is_the_same_everywhere() -> None:
+    wanted = toml("pyproject.toml")["project"]["requires-python"].removeprefix(">=")
+    assert f"Python {wanted}+" in README.read_text(encoding="utf-8")
+    assert f"sys.version_info < ({wanted.replace('.', ', ')})" in read("Makefile")
+
+
+def test_the_starter_model_has_one_file_name() -> None:
+    file = toml("models/catalog.toml")["starter"]["file"]
+    assert file == STARTER_FILE
+    assert f"STARTER := models/{file}\n" in read("Makefile")
+
+
+@pytest.mark.parametrize("name", ["starter", "gemma"])
+def test_a_catalogued_model_is_documented_with_its_file_and_licence(name: str) -> None:
+    entry = toml("models/catalog.toml")[name]
+    row = next(line for line in read("models/README.md").splitlines() if f"| `{name}` |" in line)
+    assert f"`{entry['file']}`" in row
+    assert entry["licence"].split(",")[0] in row
+
+
+def test_the_architecture_page_has_one_line_for_every_module() -> None:
+    page = read("docs/architecture.md")
+    package = REPOSITORY / "edgekv"
+    present = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    listed = re.findall(r"^\| `([a-z_/]+\.py)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(present)
+
+
+def test_the_architecture_page_shows_the_layers_of_the_import_contract() -> None:
+    contract = toml("pyproject.toml")["tool"]["importlinter"]["contracts"][0]
+    page = read("docs/architecture.md")
+    picture = page[page.index("## Who may import whom") :]
+    places = [picture.index(f"\n    {layer} ") for layer in contract["layers"]]
+    assert places == sorted(places)
