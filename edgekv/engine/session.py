@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from edgekv.core.events import (
     Delta,
     EngineEvent,
     ErrorInfo,
     Failed,
     Finished,
+    FinishReason,
     Sampled,
     StreamEvent,
 )
@@ -121,14 +124,19 @@ class Session:
         match event:
             case Sampled(request_id, token):
                 return self._extend(request_id, token)
-            case Finished(request_id):
-                answer = self._answers.pop(request_id)
-                return [*_delta(request_id, answer, answer.text.finish()), event]
+            case Finished():
+                return self._close(event)
             case Failed(request_id):
                 del self._answers[request_id]
                 return [event]
             case _:
                 return [event]
+
+    def _close(self, event: Finished) -> list[StreamEvent]:
+        answer = self._answers.pop(event.request_id)
+        if answer.text.stopped:  # also where the stop string ends with the last token allowed
+            event = replace(event, reason=FinishReason.STOP)
+        return [*_delta(event.request_id, answer, answer.text.finish()), event]
 
     def _extend(self, request_id: RequestId, token: Token) -> list[StreamEvent]:
         answer = self._answers.get(request_id)

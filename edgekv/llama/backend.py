@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
 from edgekv.core.ports import Backend, Vocabulary
 from edgekv.core.request import SamplingParams, SeqId, Token
+from edgekv.errors import ModelError
 from edgekv.llama import allocation, library
 from edgekv.llama.context import LlamaContext
 from edgekv.llama.gguf import Header
@@ -86,7 +87,11 @@ class LlamaLibrary:
             model = open_with_weights(
                 opening.path, gpu_layers, opening.use_mmap, self._log, on_progress
             )
-            context = LlamaContext(model.handle, opening, self._log)
+            try:
+                context = LlamaContext(model.handle, opening, self._log)
+            except ModelError:
+                model.close()
+                raise
         allocated = allocation.measured(context.handle, lines)
         return LlamaBackend(model, context), model.vocabulary, allocated
 

@@ -1,0 +1,267 @@
+"""The adapter on real models: what llama.cpp promises, and that we ask for it rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from llama_cpp import llama_cpp as api
+from msgspec.structs import replace
+
+from edgekv.core.batch import BatchPlan, BatchSlice, DecodeStatus
+from edgekv.core.plan import Allocation, Choice, Label, Opening
+from edgekv.core.request import SamplingParams, Segment, SeqId, Token
+from edgekv.errors import ModelError, UnsupportedOption
+from edgekv.llama.backend import LlamaBackend, LlamaLibrary
+
+pytestmark = pytest.mark.llama
+
+TEXT = "The little robot walked to the edge of town and looked at the lights. " * 6
+CHOICE = Choice(
+    context_length=512,
+    slots=4,
+    cells=512,
+    kv_type_k="q8_0",
+    kv_type_v="q8_0",
+    gpu_layers=0,
+    batch=256,
+    ubatch=256,
+    swa_full=True,
+    flash_attention=True,
+    threads=2,
+)
+A, B, C = SeqId(0), SeqId(1), SeqId(2)
+
+
+@pytest.fixture(scope="module")
+def library() -> LlamaLibrary:
+    return LlamaLibrary()
+
+
+@pytest.fixture(params=["starter_model", "gemma_model"])
+def model_path(request: pytest.FixtureRequest) -> str:
+    path: Path = request.getfixturevalue(request.param)
+    return str(path)
+
+
+@pytest.fixture
+def backend(library: LlamaLibrary, model_path: str) -> Iterator[LlamaBackend]:
+    opened, _, _ = library.open(Opening(model_path, CHOICE), lambda _: None)
+    assert isinstance(opened, LlamaBackend)
+    yield opened
+    opened.close()
+
+
+def tokens_of(backend: LlamaBackend, text: str) -> list[Token]:
+    return backend._model.vocabulary.tokenize([Segment(text, True)])
+
+
+def compute(backend: LlamaBackend, seq_id: SeqId, start: int, tokens: list[Token]) -> np.ndarray:
+    """Decode `tokens` in one batch; the logits after the last."""
+    plan = BatchPlan((BatchSlice(seq_id, start, tuple(tokens), True),))
+    assert backend.decode(plan) is DecodeStatus.DONE
+    row = backend._context.output_rows[seq_id]
+    pointer = api.llama_get_logits_ith(backend._context.handle, row)
+    return np.ctypeslib.as_array(pointer, (backend._model.vocabulary.num_tokens,)).copy()
+
+
+def test_a_shared_prefix_gives_the_logits_of_a_computed_one(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, TEXT)[:80]
+    compute(backend, A, 0, tokens[:60])
+    after_own = compute(backend, A, 60, tokens[60:])
+    backend.share(A, B, 0, 60)
+    after_shared = compute(backend, B, 60, tokens[60:])
+    assert np.array_equal(after_own, after_shared)
+
+
+def test_a_borrower_outlives_the_owner(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, TEXT)[:80]
+    compute(backend, A, 0, tokens[:60])
+    expected = compute(backend, A, 60, tokens[60:])
+    backend.share(A, B, 0, 60)
+    backend.cut(A, 0, len(tokens))
+    assert np.array_equal(expected, compute(backend, B, 60, tokens[60:]))
+
+
+def test_swapping_own_cells_for_a_twins_changes_nothing(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, TEXT)[:80]
+    compute(backend, A, 0, tokens[:60])
+    expected = compute(backend, A, 60, tokens[60:])
+    compute(backend, B, 0, tokens[:60])
+    backend.cut(B, 0, 60)
+    backend.share(A, B, 0, 60)
+    assert np.array_equal(expected, compute(backend, B, 60, tokens[60:]))
+
+
+def test_cut_cells_can_be_used_again(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, TEXT)[:64]
+    for _ in range(2 * backend.num_cells // len(tokens)):
+        compute(backend, A, 0, tokens)
+        backend.cut(A, 0, len(tokens))
+
+
+def test_no_room_is_said_and_nothing_is_written(backend: LlamaBackend) -> None:
+    tokens = (tokens_of(backend, TEXT) * 4)[:256]
+    for i in range(backend.num_cells // 256):
+        compute(backend, SeqId(i), 0, tokens)
+    extra = BatchPlan((BatchSlice(A, 256, tuple(tokens[:1]), True),))
+    assert backend.decode(extra) is DecodeStatus.NO_SPACE
+    backend.cut(B, 0, 256)
+    assert backend.decode(extra) is DecodeStatus.DONE
+
+
+def sampled(backend: LlamaBackend, params: SamplingParams, tokens: list[Token]) -> Token:
+    compute(backend, C, 0, tokens)
+    backend.attach(C, params, tokens)
+    token = backend.sample(C)
+    backend.detach(C)
+    backend.cut(C, 0, len(tokens))
+    return token
+
+
+def test_a_seed_fixes_the_draw_and_no_seed_leaves_it_free(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, "My favourite")
+    hot = SamplingParams(temperature=3.0, top_k=0, top_p=1.0, min_p=0.0)
+    seeded = replace(hot, seed=7)
+    assert len({sampled(backend, seeded, tokens) for _ in range(3)}) == 1
+    # Thousands of tokens are likely at this temperature: five equal draws are a 10^-12 chance.
+    assert len({sampled(backend, hot, tokens) for _ in range(5)}) > 1
+    assert len({sampled(backend, replace(hot, seed=s), tokens) for s in range(5)}) > 1
+
+
+def test_temperature_zero_takes_the_likeliest_token(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, "The capital of France is")
+    likeliest = int(compute(backend, A, 0, tokens).argmax())
+    assert sampled(backend, SamplingParams(temperature=0), tokens) == likeliest
+
+
+def test_a_logit_bias_decides(backend: LlamaBackend) -> None:
+    params = SamplingParams(temperature=0, logit_bias=((Token(1234), 100.0),))
+    assert sampled(backend, params, tokens_of(backend, "The")) == 1234
+
+
+def test_a_repeat_penalty_looks_back_on_the_prompt(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, "one two one two one two one two one")
+    plain = sampled(backend, SamplingParams(temperature=0), tokens)
+    punished = sampled(backend, SamplingParams(temperature=0, repeat_penalty=100.0), tokens)
+    assert plain in tokens
+    assert punished not in tokens
+
+
+def total(allocation: Allocation, label: Label) -> int:
+    return allocation.total(label)
+
+
+@pytest.mark.parametrize("swa_full", [True, False])
+@pytest.mark.parametrize("slots", [1, 16])
+def test_a_dry_run_tells_what_opening_allocates(
+    library: LlamaLibrary, model_path: str, slots: int, swa_full: bool
+) -> None:
+    choice = replace(CHOICE, slots=slots, swa_full=swa_full, cells=4096)
+    opening = Opening(model_path, choice, use_mmap=False)
+    simulated = library.dry_run(opening)
+    opened, _, real = library.open(opening, lambda _: None)
+    opened.close()
+    assert total(simulated, "weights") == total(real, "weights")
+    assert total(simulated, "compute") == total(real, "compute")
+    # The log prints two decimals of a MiB.
+    assert total(simulated, "kv") == pytest.approx(total(real, "kv"), abs=2 * 5_300)
+    assert total(simulated, "output") == total(real, "output")
+
+
+def test_repacked_weights_come_on_top_of_the_mapped_file(
+    library: LlamaLibrary, model_path: str
+) -> None:
+    opening = Opening(model_path, CHOICE)
+    dry_run = library.dry_run(opening)
+    simulated = {b.buffer_type: b.bytes for b in dry_run.buffers if b.label == "weights"}
+    opened, _, real = library.open(opening, lambda _: None)
+    opened.close()
+    repacked = sum(b.bytes for b in real.buffers if b.buffer_type == "CPU_REPACK")
+    mapped = sum(b.bytes for b in real.buffers if b.mapped)
+    assert repacked == simulated.get("CPU_REPACK", 0)
+    assert mapped == simulated["CPU"] + repacked
+
+
+def test_facts_of_the_starter(library: LlamaLibrary, starter_model: Path) -> None:
+    facts = library.describe(str(starter_model))
+    assert (facts.architecture, facts.num_layers, facts.num_vocab) == ("llama", 30, 49152)
+    assert (facts.context_train, facts.window, facts.file_bytes) == (8192, 0, 98_362_432)
+    assert facts.metadata["llama.attention.head_count_kv"] == "3"
+    assert (facts.adds_bos, facts.eos_text) == (False, "<|im_end|>")
+    assert "<|im_start|>" in facts.control_texts
+    assert facts.chat_template is not None
+
+
+def test_facts_of_a_window_model(library: LlamaLibrary, gemma_model: Path) -> None:
+    facts = library.describe(str(gemma_model))
+    assert (facts.architecture, facts.window, facts.adds_bos) == ("gemma3", 512, True)
+    assert facts.chat_template is None
+    assert facts.can_share_prefixes(swa_full=True)
+    assert not facts.can_share_prefixes(swa_full=False)
+
+
+def test_the_start_token_comes_once(library: LlamaLibrary, gemma_model: Path) -> None:
+    opened, vocabulary, _ = library.open(Opening(str(gemma_model), CHOICE), lambda _: None)
+    try:
+        for text in ("Hello", "<bos>Hello"):
+            assert vocabulary.tokenize([Segment(text, True)]) == [2, 9259]
+    finally:
+        opened.close()
+
+
+def test_control_tokens_in_plain_text_stay_text(library: LlamaLibrary, starter_model: Path) -> None:
+    opened, vocabulary, _ = library.open(Opening(str(starter_model), CHOICE), lambda _: None)
+    try:
+        control = vocabulary.tokenize([Segment("<|im_end|>", True)])
+        plain = vocabulary.tokenize([Segment("<|im_end|>", False)])
+    finally:
+        opened.close()
+    assert control == [2]
+    assert len(plain) > 1
+    assert b"".join(map(vocabulary.piece, plain)) == b"<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "not a GGUF"), (b"<html>", "not a GGUF"), (b"GGUF\x03\0\0\0\xff", "damaged")],
+)
+def test_a_file_that_is_no_model_is_refused(
+    library: LlamaLibrary, tmp_path: Path, content: bytes, words: str
+) -> None:
+    file = tmp_path / "x.gguf"
+    file.write_bytes(content)
+    with pytest.raises(ModelError, match=words):
+        library.describe(str(file))
+
+
+def test_a_cut_file_is_refused_with_both_sizes(
+    library: LlamaLibrary, tmp_path: Path, starter_model: Path
+) -> None:
+    file = tmp_path / "cut.gguf"
+    file.write_bytes(starter_model.read_bytes()[:-1])
+    with pytest.raises(ModelError, match="98,362,432 bytes and has 98,362,431"):
+        library.describe(str(file))
+
+
+def test_missing_files_and_folders_are_refused(library: LlamaLibrary, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no model file"):
+        library.describe(str(tmp_path / "absent.gguf"))
+    with pytest.raises(ModelError, match="is a folder"):
+        library.describe(str(tmp_path))
+
+
+def test_an_unknown_kv_type_is_refused_by_name(library: LlamaLibrary, starter_model: Path) -> None:
+    choice = replace(CHOICE, kv_type_k="q9_9")
+    with pytest.raises(UnsupportedOption, match="q9_9"):
+        library.dry_run(Opening(str(starter_model), choice))
+
+
+def test_a_context_that_cannot_be_opened_is_refused_in_words(
+    library: LlamaLibrary, starter_model: Path
+) -> None:
+    quantised_without_flash = replace(CHOICE, flash_attention=False)
+    with pytest.raises(ModelError, match="cannot open a context"):
+        library.open(Opening(str(starter_model), quantised_without_flash), lambda _: None)
