@@ -18,8 +18,9 @@ COMMANDS = {
     "serve": "Serve a model over an OpenAI-style API",
     "plan": "Show what would be allocated here, line by line",
     "engine": "The engine process; started by the other commands",
+    "render": "The chat template's process; started by the other commands",
 }
-HIDDEN = {"engine"}
+HIDDEN = {"engine", "render"}
 
 
 class LazyGroup(click.Group):
