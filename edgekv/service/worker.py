@@ -10,7 +10,7 @@ await worker.close()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -115,7 +115,7 @@ class Worker:
             await self._give_up()
             raise
 
-    async def stream(self, submit: Submit) -> AsyncIterator[Started | Delta | Finished]:
+    async def stream(self, submit: Submit) -> AsyncGenerator[Started | Delta | Finished]:
         """Run one request. The last event is `Finished`.
 
         Raises the `EdgeKVError` of a request that fails: `RequestError`s before `Started`,
