@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -28,6 +27,7 @@ from edgekv.core.frames import (
 )
 from edgekv.core.request import RequestId
 from edgekv.errors import EngineDied
+from edgekv.service.own_command import own_command
 
 LOG_LIMIT_BYTES = 4 * 1024 * 1024
 SECONDS_TO_END = 5.0
@@ -56,7 +56,7 @@ class EngineClient:
     async def start(cls) -> EngineClient:
         with _open_log() as log:
             process = await asyncio.create_subprocess_exec(
-                *_command(),
+                *own_command("engine"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -151,13 +151,6 @@ class EngineClient:
                 future.set_exception(self.death)
         for queue in self._streams.values():
             queue.put_nowait(self.death)
-
-
-def _command() -> list[str]:
-    if getattr(sys, "frozen", False):
-        return [sys.executable, "engine"]
-    # -P keeps a folder named edgekv where the user happens to be from being imported.
-    return [sys.executable, "-P", "-m", "edgekv", "engine"]
 
 
 def _open_log() -> IO[bytes]:
