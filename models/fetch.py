@@ -8,6 +8,7 @@ again goes on where it stopped. A model appears under its name only when its has
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import os
 import shutil
@@ -76,6 +77,8 @@ def fetch(model: Model, folder: Path) -> bool:
         os.replace(joined, target)
     # Wrong parts would only be joined to the same wrong file again.
     shutil.rmtree(parts_folder)
+    with contextlib.suppress(OSError):  # parts of another model may be there
+        parts_folder.parent.rmdir()
     if not complete:
         raise CannotFetch(
             f"{model.file} came out damaged and was deleted; run this again to fetch it anew."
