@@ -1,0 +1,54 @@
+"""Bytes of tokens → text for the caller: whole characters, and nothing from a stop string on."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Sequence
+
+_Utf8Decoder = getincrementaldecoder("utf-8")
+
+
+class TextStream:
+    """The text of one answer. How the bytes are divided into pieces makes no difference to it.
+
+    What could be the start of a stop string is held until it is certain. Of several stop strings
+    the one that is complete first counts, and of those complete at once the longest.
+
+        stop "User:"    push "Hello.Us"   gives "Hello."
+                        push "ain"        gives "Usain"
+                        push "User: no"   gives "", and stopped
+    """
+
+    def __init__(self, stop: Sequence[str] = ()) -> None:
+        """Raises `ValueError` for an empty stop string."""
+        if "" in stop:
+            raise ValueError("a stop string needs at least one character")
+        # Bytes that can never be UTF-8 become U+FFFD; those that may become a character wait.
+        self._decoder = _Utf8Decoder(errors="replace")
+        self._stop = tuple(stop)
+        starts = {text[:length] for text in stop for length in range(1, len(text))}
+        self._starts = sorted(starts, key=len, reverse=True)
+        self._held = ""
+        """What could be the start of a stop string."""
+        self.stopped = False
+        """A stop string was met: whatever comes is dropped."""
+
+    def push(self, piece: bytes) -> str:
+        """The text that is certain now."""
+        if self.stopped:
+            return ""
+        text = self._held + self._decoder.decode(piece)
+        matches = [(at + len(s), at) for s in self._stop if (at := text.find(s)) >= 0]
+        if matches:
+            self.stopped, self._held = True, ""
+            _, start = min(matches)
+            return text[:start]
+        num_held = next((len(s) for s in self._starts if text.endswith(s)), 0)
+        certain = len(text) - num_held
+        self._held = text[certain:]
+        return text[:certain]
+
+    def finish(self) -> str:
+        """The text that was held back. Bytes of an unfinished character are dropped."""
+        text, self._held = self._held, ""
+        return text
