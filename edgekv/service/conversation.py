@@ -1,0 +1,148 @@
+"""A conversation as a value, and its next answer as a stream.
+
+Screens and line mode share this; nothing here knows how an answer is drawn.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from edgekv.core.events import Delta, Finished, FinishReason, Started
+from edgekv.core.frames import Submit
+from edgekv.core.plan import ModelFacts
+from edgekv.core.request import RequestId, TextPrompt
+from edgekv.service.chat import ChatFormat, Message
+from edgekv.service.worker import LoadStep, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages, oldest first, with their exact text."""
+
+    messages: tuple[Message, ...] = ()
+
+    def ask(self, question: str) -> Conversation:
+        return Conversation((*self.messages, Message("user", question)))
+
+    def reply(self, answer: str) -> Conversation:
+        return Conversation((*self.messages, Message("assistant", answer)))
+
+    def without_answer(self) -> Conversation:
+        """As it was when its last question had just been asked."""
+        if self.messages and self.messages[-1].role == "assistant":
+            return Conversation(self.messages[:-1])
+        return self
+
+    @property
+    def last_answer(self) -> str | None:
+        answers = [m.content for m in self.messages if m.role == "assistant"]
+        return answers[-1] if answers else None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStats:
+    """An answer so far, in tokens and in seconds since it was asked for."""
+
+    num_prompt: int = 0
+    num_reused: int = 0
+    """Prompt tokens that needed no computing."""
+    num_generated: int = 0
+    seconds: float = 0.0
+    first: tuple[int, float] | None = None
+    """How many tokens the first piece of text took, and when it was there."""
+    reason: FinishReason | None = None
+    """None while the answer is being written."""
+
+    @property
+    def num_held(self) -> int:
+        """Tokens of the context length that the conversation takes up."""
+        return self.num_prompt + self.num_generated
+
+    @property
+    def first_token_seconds(self) -> float | None:
+        return self.first[1] if self.first else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Decoding speed: what came after the first text, over the time it took."""
+        if self.first is None or self.num_generated <= self.first[0]:
+            return None
+        elapsed = self.seconds - self.first[1]
+        return (self.num_generated - self.first[0]) / elapsed if elapsed > 0 else None
+
+    def after(self, event: Started | Delta | Finished, seconds: float) -> AnswerStats:
+        """The stats once `event` has arrived, `seconds` after the question."""
+        match event:
+            case Started():
+                return replace(self, num_prompt=event.num_prompt, num_reused=event.num_reused)
+            case Delta():
+                first = self.first or (event.num_tokens, seconds)
+                return replace(self, num_generated=event.num_tokens, seconds=seconds, first=first)
+            case Finished():
+                # Time without new tokens (the engine noticing a stop string) is not decoding.
+                return replace(self, num_generated=event.num_generated, reason=event.reason)
+
+    def stopped(self) -> AnswerStats:
+        return replace(self, reason=FinishReason.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """Text to append, maybe none, and the answer's stats from then on."""
+
+    text: str
+    stats: AnswerStats
+
+
+class PromptFormat(Protocol):
+    """Writes messages as the model wants to read them; `ChatFormat` in a running program."""
+
+    async def prompt(self, messages: Sequence[Message]) -> TextPrompt: ...
+
+    async def close(self) -> None: ...
+
+
+class ChatModel:
+    """A worker and the chat format of its model: what a conversation talks to."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        format_of: Callable[[ModelFacts], PromptFormat] = ChatFormat,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.worker = worker
+        self._format_of, self._clock = format_of, clock
+        self._format: PromptFormat | None = None
+
+    async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
+        """Plan and load. Raises what `Worker.start` raises."""
+        await self.worker.start(on_progress)
+        assert self.worker.facts is not None
+        self._format = self._format_of(self.worker.facts)
+
+    async def answer(self, conversation: Conversation) -> AsyncGenerator[AnswerPart]:
+        """The answer to the last message. The last part's stats have a `reason`.
+
+        Raises the `EdgeKVError` of an answer that fails. Closing the generator early stops it.
+        """
+        assert self._format is not None, "start comes first"
+        asked = self._clock()
+        prompt = await self._format.prompt(conversation.messages)
+        submit = Submit(RequestId(uuid.uuid4().hex), prompt)
+        stats = AnswerStats()
+        async with aclosing(self.worker.stream(submit)) as events:
+            async for event in events:
+                stats = stats.after(event, self._clock() - asked)
+                yield AnswerPart(event.text if isinstance(event, Delta) else "", stats)
+
+    async def close(self) -> None:
+        """End the processes behind it. Safe to call twice."""
+        if self._format is not None:
+            await self._format.close()
+        await self.worker.close()
