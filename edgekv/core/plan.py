@@ -91,7 +91,13 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def num_seqs(self) -> int:
+        """Sequence ids that conversations can have."""
         return self.slots + self.kept
+
+    @property
+    def num_ids(self) -> int:
+        """Sequence ids in all: one more, through which cells move to and from the store."""
+        return self.num_seqs + 1
 
 
 class Opening(msgspec.Struct, frozen=True):

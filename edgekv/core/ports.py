@@ -39,6 +39,16 @@ class Backend(KVMemory, Protocol):
     def sample(self, seq_id: SeqId) -> Token:
         """Choose the next token from the last decode's logits for `seq_id`."""
 
+    def save(self, seq_id: SeqId, start: int, end: int) -> bytes:
+        """A copy of the cells of `seq_id` at positions [start, end), exact to the bit."""
+
+    def load(self, blob: bytes, seq_id: SeqId, start: int, end: int) -> bool:
+        """Give `seq_id` new cells at [start, end) out of a blob saved over at least that range.
+
+        `seq_id` must end at `start`. False, and nothing changed, if the blob's cells do not fit
+        into the pool or the blob is not one of this context's.
+        """
+
     def close(self) -> None:
         """Give all memory back. Nothing may be called afterwards."""
 

@@ -31,6 +31,7 @@ class LlamaBackend:
         self._samplers: dict[SeqId, SamplerChain] = {}
         self.num_cells, self.num_seqs = context.num_cells, context.num_seqs
         self.share, self.cut, self.decode = context.share, context.cut, context.decode
+        self.save, self.load = context.save, context.load
 
     def attach(self, seq_id: SeqId, sampling: SamplingParams, tokens: Sequence[Token]) -> None:
         assert seq_id not in self._samplers

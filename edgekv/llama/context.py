@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 from llama_cpp import llama_cpp as api
 
@@ -25,6 +27,8 @@ KV_TYPES: dict[str, int] = {
     "q2_0": api.GGML_TYPE_Q2_0,
 }
 
+_NO_FLAGS = api.LLAMA_STATE_SEQ_FLAGS_NONE
+
 _STATUS = {0: DecodeStatus.DONE, 1: DecodeStatus.NO_SPACE}
 
 
@@ -45,7 +49,8 @@ class LlamaContext:
         self._memory = api.llama_get_memory(self.handle)
         self._batch = _Batch(choice.batch)
         self.num_cells: int = api.llama_n_ctx(self.handle)
-        self.num_seqs: int = api.llama_n_seq_max(self.handle)
+        self.num_seqs = choice.num_seqs
+        self._scratch = SeqId(choice.num_seqs)
         self.output_rows: dict[SeqId, int] = {}
 
     def share(self, source: SeqId, target: SeqId, start: int, end: int) -> None:
@@ -59,6 +64,31 @@ class LlamaContext:
         self.output_rows = self._batch.fill(plan)
         code = api.llama_decode(self.handle, self._batch.struct)
         return _STATUS.get(code, DecodeStatus.FAILED)
+
+    def save(self, seq_id: SeqId, start: int, end: int) -> bytes:
+        # The library saves whole sequences, so the range becomes one for a moment.
+        self.share(seq_id, self._scratch, start, end)
+        size = api.llama_state_seq_get_size_ext(self.handle, self._scratch, _NO_FLAGS)
+        buffer = (ctypes.c_uint8 * size)()
+        written = api.llama_state_seq_get_data_ext(
+            self.handle, buffer, size, self._scratch, _NO_FLAGS
+        )
+        self._drop_scratch()
+        assert written == size, "the size was the library's own"
+        return bytes(buffer)
+
+    def load(self, blob: bytes, seq_id: SeqId, start: int, end: int) -> bool:
+        buffer = (ctypes.c_uint8 * len(blob)).from_buffer_copy(blob)
+        read = api.llama_state_seq_set_data_ext(
+            self.handle, buffer, len(blob), self._scratch, _NO_FLAGS
+        )
+        if read == len(blob):
+            self.share(self._scratch, seq_id, start, end)
+        self._drop_scratch()
+        return bool(read == len(blob))
+
+    def _drop_scratch(self) -> None:
+        api.llama_memory_seq_rm(self._memory, self._scratch, -1, -1)
 
     def close(self) -> None:
         api.llama_free(self.handle)
@@ -113,9 +143,9 @@ def _params(opening: Opening) -> api.llama_context_params:
     params.n_ctx = choice.cells
     params.n_batch = choice.batch
     params.n_ubatch = choice.ubatch
-    params.n_seq_max = choice.num_seqs
+    params.n_seq_max = choice.num_ids
     # One row of logits a sequence id, instead of one a token of the batch.
-    params.n_outputs_max = choice.num_seqs
+    params.n_outputs_max = choice.num_ids
     params.n_threads = params.n_threads_batch = choice.threads
     params.type_k, params.type_v = kv_type(choice.kv_type_k), kv_type(choice.kv_type_v)
     params.flash_attn_type = (

@@ -112,6 +112,40 @@ def test_no_room_is_said_and_nothing_is_written(backend: LlamaBackend) -> None:
     assert backend.decode(extra) is DecodeStatus.DONE
 
 
+def test_a_tail_comes_back_from_its_copy_as_it_was(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, TEXT)[:80]
+    compute(backend, A, 0, tokens[:60])
+    expected = compute(backend, A, 60, tokens[60:])
+    backend.cut(A, 60, 80)
+    blob = backend.save(A, 20, 60)
+    backend.share(A, B, 0, 20)
+    backend.cut(A, 0, 60)
+    assert backend.load(blob, B, 20, 60)
+    assert np.array_equal(expected, compute(backend, B, 60, tokens[60:]))
+
+
+def test_a_part_of_a_copy_is_enough(backend: LlamaBackend) -> None:
+    tokens = tokens_of(backend, TEXT)[:80]
+    compute(backend, A, 0, tokens[:60])
+    blob = backend.save(A, 0, 60)
+    backend.cut(A, 30, 60)
+    expected = compute(backend, A, 30, tokens[60:])
+    backend.cut(A, 0, 50)
+    assert backend.load(blob, B, 0, 30)
+    assert np.array_equal(expected, compute(backend, B, 30, tokens[60:]))
+
+
+def test_a_copy_that_has_no_room_or_is_damaged_changes_nothing(backend: LlamaBackend) -> None:
+    tokens = (tokens_of(backend, TEXT) * 4)[:256]
+    compute(backend, A, 0, tokens)
+    blob = backend.save(A, 0, 256)
+    assert not backend.load(blob[: len(blob) // 2], B, 0, 256)
+    compute(backend, B, 0, tokens)
+    assert not backend.load(blob, C, 0, 256)
+    backend.cut(B, 0, 256)
+    assert backend.load(blob, C, 0, 256)
+
+
 def sampled(backend: LlamaBackend, params: SamplingParams, tokens: list[Token]) -> Token:
     compute(backend, C, 0, tokens)
     backend.attach(C, params, tokens)
