@@ -8,7 +8,7 @@ from edgekv.core.events import EngineEvent, Failed, Finished, Sampled, Started
 from edgekv.core.request import Request, RequestId, SamplingParams, Token
 from edgekv.engine.engine import Engine
 from edgekv.kv.prefix_cache import PrefixCache
-from tests.fakes import CellBackend
+from tests.cell_backend import CellBackend
 
 END = Token(0)
 FAR_TOO_MANY_STEPS = 5_000

@@ -9,8 +9,8 @@ from edgekv.core.events import Failed, Finished, FinishReason
 from edgekv.core.request import RequestId, Token
 from edgekv.engine.engine import FAILURES, Engine
 from edgekv.errors import InvalidValue, PromptTooLong
+from tests.cell_backend import CellBackend, scripted
 from tests.engine.driver import END, Driver, request, tokens
-from tests.fakes import CellBackend, scripted
 
 SYSTEM = range(1, 33)
 

@@ -10,7 +10,8 @@ from edgekv.core.batch import BatchPlan, BatchSlice, DecodeStatus
 from edgekv.core.plan import Choice, Opening
 from edgekv.core.request import SamplingParams, Segment, SeqId, Token
 from edgekv.errors import ModelError
-from tests.fakes import BOS, IM_END, IM_START, CellBackend, FakeLibrary, FakeVocabulary
+from tests.cell_backend import CellBackend
+from tests.fakes import BOS, IM_END, IM_START, FakeLibrary, FakeVocabulary
 
 A, B = SeqId(0), SeqId(1)
 
@@ -62,6 +63,8 @@ def same_sequence_twice(backend: CellBackend) -> None:
         lambda b: b.share(A, A, 0, 1),
         lambda b: b.cut(A, 2, 2),
         lambda b: b.sample(B),
+        lambda b: b.save(A, 1, 4),
+        lambda b: b.load(b.save(A, 1, 3), B, 0, 2),
         same_sequence_twice,
         share_then_share,
         attach_twice,
@@ -98,6 +101,25 @@ def test_a_shared_cell_outlives_the_one_that_computed_it() -> None:
     backend.cut(A, 0, 3)
     assert backend.visible(B) == [1, 2]
     assert len(backend.cells()) == 2
+
+
+def test_saved_cells_come_back_as_new_ones() -> None:
+    backend = filled()
+    blob = backend.save(A, 1, 3)
+    backend.share(A, B, 0, 2)
+    assert backend.load(blob, B, 2, 3)
+    assert backend.visible(B) == [1, 2, 3]
+    assert len(backend.cells()) == 4
+
+
+def test_a_blob_that_does_not_fit_or_is_not_ours_changes_nothing() -> None:
+    backend = filled()
+    blob = backend.save(A, 0, 3)
+    write(backend, A, 3, 4, 5, 6)
+    assert not backend.load(blob, B, 0, 3)
+    assert not backend.load(b"something else", B, 0, 1)
+    assert not backend.load(blob[:-1], B, 0, 3)
+    assert backend.visible(B) == []
 
 
 def opening(path: str = "fake.gguf") -> Opening:

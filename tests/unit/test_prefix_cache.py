@@ -6,7 +6,7 @@ from edgekv.core.batch import BatchPlan, BatchSlice
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import CellCounts
 from edgekv.kv.prefix_cache import PrefixCache
-from tests.fakes import CellBackend
+from tests.cell_backend import CellBackend
 
 
 def tokens(text: str) -> list[Token]:
@@ -152,12 +152,11 @@ def test_a_branch_leaves_the_other_branch_kept_while_there_are_ids() -> None:
     assert pool.kept() == ["abcdef", "abcxyz"]
 
 
-def test_the_same_conversation_again_takes_no_second_id_when_it_ends() -> None:
+def test_the_same_conversation_again_takes_no_second_id_but_makes_the_first_one_recent() -> None:
     pool = Pool(40, 4)
-    pool.keep("abcdef")
-    seq_id = pool.run("abcd")
-    pool.cache.retire(seq_id)
-    assert pool.kept() == ["abcdef"]
+    for prompt in ("abcdef", "xyz", "abcd"):
+        pool.keep(prompt)
+    assert pool.kept() == ["xyz", "abcdef"]
 
 
 def test_nothing_computed_is_nothing_kept() -> None:
