@@ -1,12 +1,9 @@
 """Who holds which KV cells: running sequences, and finished ones kept for reuse.
 
-                          ┌── unused ◀──────── evict ───────┐
-    acquire (a fresh id) ─┘                                 │
-            │                                               │
-            ▼                                               │
-         running ──────────────── retire ───────────────▶ kept
-            ▲                                               │
-            └────────── acquire (taken over, cut) ──────────┘
+    unused ──── acquire ────▶ running ──── retire ────▶ kept
+      ▲                        │   ▲                     │ │
+      └──────── evict ─────────┘   └── acquire (cut) ────┘ │
+      └──────── evict ─────────────────────────────────────┘
 
 Always true, and checked by `check_integrity`:
 - the tree's token count is the number of cells in use. When two sequences computed the same
@@ -62,7 +59,7 @@ class PrefixCache:
         promise = self._prompts.match(wanted)
         if promise.length <= self._tree.match(wanted).length:
             return None
-        return Prefix(max(promise.holders, key=self._tree.length), promise.length)
+        return Prefix(min(promise.holders), promise.length)
 
     def acquire(self, prompt: Sequence[Token], worst_case: int) -> Acquired | None:
         # The last prompt token is always computed, to have logits to sample from.
@@ -119,10 +116,10 @@ class PrefixCache:
     def _claim(self, match: Match, needed: int, prompt: Sequence[Token]) -> SeqId:
         """An id that holds the match, with room for `needed` more cells.
 
-        Kept sequences go oldest first. When it is the donor's turn, or when all of the donor is
-        in the match, the donor itself is cut to the match and taken over.
+        Kept sequences are evicted oldest first. When it is the turn of the donor, or when the
+        match is all that the donor has, the donor is cut to the match and runs again instead.
         """
-        donor = self._donor(match)
+        donor = min(match.holders, default=None)
         taken: SeqId | None = None
         if donor in self._kept and self._tree.length(donor) == match.length:
             taken = self._take_over(donor, match.length)
@@ -141,11 +138,6 @@ class PrefixCache:
             self._tree.advance(seq_id, prompt[: match.length])
             self._memory.share(donor, seq_id, 0, match.length)
         return seq_id
-
-    def _donor(self, match: Match) -> SeqId | None:
-        """The sequence to share from: one that stays longest, so a running one if there is one."""
-        stays = {seq_id: age for age, seq_id in enumerate(self._kept)}
-        return max(match.holders, key=lambda s: stays.get(s, len(stays)), default=None)
 
     def _take_over(self, seq_id: SeqId, length: int) -> SeqId:
         """Let a kept sequence run again with its first `length` tokens."""
