@@ -1,6 +1,7 @@
 """The messages between a process and its template child: one `Call`, one `Reply`, in turns.
 
-On the pipe a message is its length as in `core/frames.py`, then msgpack.
+On the pipe a message is its length as in `core/frames.py`, then JSON: msgpack has no room
+for the long numbers that arguments of a tool call may hold.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class Mistake(msgspec.Struct, frozen=True, tag=True):
 
 Reply: TypeAlias = Rendered | Mistake
 
-decode_call: Callable[[bytes], Call] = msgspec.msgpack.Decoder(Call).decode
-decode_reply: Callable[[bytes], Reply] = msgspec.msgpack.Decoder(Reply).decode
+decode_call: Callable[[bytes], Call] = msgspec.json.Decoder(Call).decode
+decode_reply: Callable[[bytes], Reply] = msgspec.json.Decoder(Reply).decode
 
 
 def frame(message: Call | Reply) -> bytes:
-    body = msgspec.msgpack.encode(message)
+    body = msgspec.json.encode(message)
     return len(body).to_bytes(LENGTH_BYTES, "little") + body

@@ -223,10 +223,10 @@ async def test_control_tokens_stay_text_where_the_template_takes_words_apart(mak
 
 
 async def test_control_tokens_stay_text_in_the_arguments_of_a_call(make: Make) -> None:
-    call = ToolCall("1", "find", {"<x>": ["a<x>", {"deep": "<x>"}], "n": 3})
+    call = ToolCall("1", "find", {"<x>": ["a<x>", {"deep": "<x>"}], "n": 10**30})
     template = "{{ messages[0].tool_calls[0].function.arguments | tojson(ensure_ascii=True) }}"
     prompt = await make(template, ("<x>",)).prompt([Message("assistant", tool_calls=(call,))])
-    assert whole(prompt) == '{"<x>": ["a<x>", {"deep": "<x>"}], "n": 3}'
+    assert whole(prompt) == '{"<x>": ["a<x>", {"deep": "<x>"}], "n": 1' + "0" * 30 + "}"
     assert plain(prompt) == ["<x>", "<x>", "<x>"]
 
 

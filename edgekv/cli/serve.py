@@ -1,0 +1,117 @@
+"""`edgekv serve`: a model behind an OpenAI-style API."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgekv.budget.sizes import format_size
+from edgekv.budget.wish import Wish
+from edgekv.cli.options import budget_options
+from edgekv.core.plan import MemoryPlan
+
+if TYPE_CHECKING:
+    from edgekv.server.guard import Access
+
+PORT = 8642
+
+
+@click.command()
+@budget_options
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 takes any free port.",
+)
+@click.option(
+    "--api-key",
+    envvar="EDGEKV_API_KEY",
+    metavar="KEY",
+    help="What callers must send; EDGEKV_API_KEY keeps it out of process lists.",
+)
+@click.option(
+    "--api-key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file that holds the key.",
+)
+@click.option(
+    "--cors",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="A web site whose pages may ask, like https://example.org; may be repeated.",
+)
+def command(path: str, wish: Wish, host: str, port: int, **asking: Any) -> None:
+    """Serve MODEL over an OpenAI-style API until interrupted."""
+    from edgekv.server import run
+    from edgekv.service.worker import Worker
+
+    access = _access(host, **asking)
+    run.log_to_stderr()
+    listener = run.listen(host, port)
+    url = run.url_of(listener)
+
+    async def serve() -> signal.Signals:
+        worker = Worker(path, wish)
+
+        def on_ready() -> None:
+            assert worker.plan is not None
+            click.echo(f"edgekv: serving {_in_one_line(worker.plan)} at {url}/v1", err=True)
+
+        return await run.run(worker, listener, access, on_ready)
+
+    if asyncio.run(serve()) is signal.SIGINT:
+        raise click.Abort
+
+
+def _access(
+    host: str, api_key: str | None, api_key_file: Path | None, origins: tuple[str, ...]
+) -> Access:
+    from edgekv.server.guard import Access, is_loopback
+
+    access = Access(host, _key(api_key, api_key_file), _checked(origins))
+    if access.api_key is None and not is_loopback(host):
+        raise click.UsageError(
+            f"Anybody who reaches {host} could use this server; "
+            "give it a key with --api-key or --api-key-file."
+        )
+    return access
+
+
+def _key(given: str | None, file: Path | None) -> str | None:
+    if given is not None and file is not None:
+        raise click.UsageError("Give the key once: either --api-key or --api-key-file.")
+    key = given if file is None else file.read_bytes().decode("ascii", "replace").strip()
+    if key is not None and not re.fullmatch("[!-~]+", key):
+        raise click.UsageError("The key must be printable ASCII without spaces, and not empty.")
+    return key
+
+
+def _checked(origins: tuple[str, ...]) -> tuple[str, ...]:
+    for origin in origins:
+        if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", origin):
+            raise click.UsageError(
+                f"'{origin}' is not an origin; write it like https://example.org, "
+                "without a path or a slash at the end."
+            )
+    return origins
+
+
+def _in_one_line(plan: MemoryPlan) -> str:
+    choice = plan.choice
+    kv_type = choice.kv_type_k
+    if choice.kv_type_v != kv_type:
+        kv_type += f"/{choice.kv_type_v}"
+    return (
+        f"{plan.model.name} (context length {choice.context_length}, slots {choice.slots}, "
+        f"cells {choice.cells}, KV type {kv_type}, "
+        f"{format_size(plan.total_bytes)} of {format_size(plan.budget_bytes)})"
+    )

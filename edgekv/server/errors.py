@@ -1,0 +1,93 @@
+"""The one table from what went wrong to what the caller reads, always as JSON.
+
+{"error": {"message": "…", "type": "invalid_request_error", "param": "messages", "code": "…"}}
+"""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from edgekv.errors import (
+    DoesNotFit,
+    EdgeKVError,
+    EngineDied,
+    ModelError,
+    NotReady,
+    RequestError,
+    Unavailable,
+    UnknownModel,
+)
+
+STATUS: dict[type[EdgeKVError], int] = {
+    UnknownModel: 404,
+    RequestError: 400,
+    NotReady: 503,
+    EngineDied: 503,
+    DoesNotFit: 503,
+    ModelError: 503,
+    Unavailable: 501,
+    EdgeKVError: 500,
+}
+"""The nearest class in an error's ancestry counts."""
+
+RETRY_SECONDS = {NotReady: 1, EngineDied: 1}
+"""What is worth asking again, and when."""
+
+HTTP_CODES = {
+    401: "invalid_api_key",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_large",
+}
+"""Codes of what the protocol itself refuses."""
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    error: ErrorBody
+
+
+def status_of(error: EdgeKVError) -> int:
+    return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+
+
+def answer_of(error: EdgeKVError) -> ErrorAnswer:
+    param = getattr(error, "param", None)
+    return _answer(status_of(error), str(error), error.code, param)
+
+
+def error_response(error: EdgeKVError) -> Response:
+    seconds = RETRY_SECONDS.get(type(error))
+    headers = {} if seconds is None else {"Retry-After": str(seconds)}
+    return json_response(answer_of(error), status_of(error), headers)
+
+
+def http_error_response(error: HTTPException) -> Response:
+    code = HTTP_CODES.get(error.status_code, "http_error")
+    answer = _answer(error.status_code, error.detail, code, None)
+    return json_response(answer, error.status_code, dict(error.headers or {}))
+
+
+def internal_error_response() -> Response:
+    message = "EdgeKV made a mistake; its log says which. Please report it."
+    return json_response(_answer(500, message, "internal_error", None), 500)
+
+
+def json_response(
+    body: object, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
+
+
+def _answer(status: int, message: str, code: str, param: str | None) -> ErrorAnswer:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return ErrorAnswer(ErrorBody(message, kind, param, code))

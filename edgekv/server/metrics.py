@@ -1,0 +1,149 @@
+"""Prometheus metrics: the engine's own counts as they are, and times as a client sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from edgekv.core.events import Delta, Finished
+from edgekv.server.answers import WorkerEvent
+from edgekv.service.worker import Worker
+
+FIRST_TOKEN_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+TOKEN_GAP_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+Family = CounterMetricFamily | GaugeMetricFamily
+
+
+class Metrics:
+    def __init__(self, worker: Worker) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_EngineCollector(worker))
+        self._requests = Counter(
+            "edgekv_requests",
+            "Requests by how they ended: stop, length, cancelled, refused or failed.",
+            ["outcome"],
+            registry=self._registry,
+        )
+        self._first_token = Histogram(
+            "edgekv_first_token_seconds",
+            "From a request's arrival to the first text of its answer.",
+            buckets=FIRST_TOKEN_SECONDS,
+            registry=self._registry,
+        )
+        self._token_gap = Histogram(
+            "edgekv_token_gap_seconds",
+            "Between one piece of an answer and the next.",
+            buckets=TOKEN_GAP_SECONDS,
+            registry=self._registry,
+        )
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def count(self, outcome: str) -> None:
+        self._requests.labels(outcome).inc()
+
+    async def watch(
+        self, events: AsyncGenerator[WorkerEvent], arrived: float
+    ) -> AsyncGenerator[WorkerEvent]:
+        """The same events, measured. `arrived` is a `time.monotonic()`.
+
+        A request that fails is not counted here but where its error is answered.
+        """
+        last = arrived
+        histogram = self._first_token
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if isinstance(event, Delta):
+                        now = time.monotonic()
+                        histogram.observe(now - last)
+                        last, histogram = now, self._token_gap
+                    elif isinstance(event, Finished):
+                        self.count(event.reason.value)
+                    yield event
+        except (asyncio.CancelledError, GeneratorExit):
+            self.count("cancelled")
+            raise
+
+
+class _EngineCollector(Collector):
+    """Reads the worker when somebody asks, so that nothing is counted twice."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def collect(self) -> Iterator[Family]:
+        yield from self._pool()
+        yield from self._tokens()
+        yield from self._memory()
+
+    def _pool(self) -> Iterator[Family]:
+        snapshot = self._worker.snapshot
+        cells = GaugeMetricFamily(
+            "edgekv_cells",
+            "Cells by state. used and free are all there are; shared and kept are part of used, "
+            "reserved of free.",
+            labels=["state"],
+        )
+        cells.add_metric(["used"], snapshot.cells_used)
+        cells.add_metric(["free"], snapshot.num_cells - snapshot.cells_used)
+        cells.add_metric(["shared"], snapshot.cells_shared)
+        cells.add_metric(["kept"], snapshot.cells_kept)
+        cells.add_metric(["reserved"], snapshot.cells_reserved)
+        yield cells
+        yield GaugeMetricFamily(
+            "edgekv_queue_length", "Requests that wait for a slot.", snapshot.num_waiting
+        )
+        yield GaugeMetricFamily(
+            "edgekv_running", "Requests that are being answered.", snapshot.num_running
+        )
+
+    def _tokens(self) -> Iterator[Family]:
+        snapshot = self._worker.snapshot
+        prompt = CounterMetricFamily(
+            "edgekv_prompt_tokens",
+            "Prompt tokens by source, since the engine started.",
+            labels=["source"],
+        )
+        prompt.add_metric(["computed"], snapshot.prompt_tokens_computed)
+        prompt.add_metric(["reused"], snapshot.prompt_tokens_reused)
+        yield prompt
+        yield CounterMetricFamily(
+            "edgekv_generated_tokens",
+            "Tokens of answers, since the engine started.",
+            snapshot.tokens_generated,
+        )
+        yield CounterMetricFamily(
+            "edgekv_engine_restarts",
+            "Times that the engine process died and was started again.",
+            self._worker.num_restarts,
+        )
+
+    def _memory(self) -> Iterator[Family]:
+        labels = ["device", "line"]
+        plan, allocation = self._worker.plan, self._worker.allocation
+        planned = GaugeMetricFamily(
+            "edgekv_memory_planned_bytes", "What the plan claims.", labels=labels
+        )
+        for line in plan.lines if plan else ():
+            planned.add_metric([line.device, line.label], line.bytes)
+        measured = GaugeMetricFamily(
+            "edgekv_memory_measured_bytes", "What llama.cpp allocated.", labels=labels
+        )
+        for buffer in allocation.buffers if allocation else ():
+            measured.add_metric([buffer.device, buffer.label], buffer.bytes)
+        yield planned
+        yield measured
+        yield GaugeMetricFamily(
+            "edgekv_engine_resident_bytes",
+            "Resident memory of the engine process, mapped weights included.",
+            self._worker.snapshot.resident_bytes,
+        )

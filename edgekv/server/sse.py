@@ -1,0 +1,118 @@
+"""Server-sent events, and work that ends when its client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from edgekv.errors import EdgeKVError
+from edgekv.server.errors import answer_of
+
+HEARTBEAT_SECONDS = 5.0
+"""Longest silence; proxies and clients give a connection up after half a minute or more."""
+HEARTBEAT = b": waiting\n\n"
+DONE = b"data: [DONE]\n\n"
+
+T = TypeVar("T")
+
+
+class EventStream(Response):
+    """One event a chunk, then `[DONE]`.
+
+    An error before the first event is raised, so that it becomes an ordinary error answer; a
+    later one is the last event, without `[DONE]`, after `on_error` heard of it.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, chunks: AsyncGenerator[object], on_error: Callable[[EdgeKVError], None]
+    ) -> None:
+        self.status_code, self.background = 200, None
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._chunks, self._on_error = chunks, on_error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await while_connected(receive, self._write(send))
+
+    async def _write(self, send: Send) -> None:
+        is_started = False
+
+        async def write(text: bytes) -> None:
+            nonlocal is_started
+            if not is_started:
+                is_started = True
+                start = {"status": self.status_code, "headers": self.raw_headers}
+                await send({"type": "http.response.start", **start})
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+
+        try:
+            async with aclosing(with_heartbeats(self._chunks, HEARTBEAT_SECONDS)) as chunks:
+                async for chunk in chunks:
+                    await write(HEARTBEAT if chunk is None else event(chunk))
+            await write(DONE)
+        except EdgeKVError as error:
+            if not is_started:
+                raise
+            self._on_error(error)
+            await write(event(answer_of(error)))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def event(value: object) -> bytes:
+    return b"data: " + msgspec.json.encode(value) + b"\n\n"
+
+
+async def with_heartbeats(chunks: AsyncGenerator[T], seconds: float) -> AsyncGenerator[T | None]:
+    """The chunks, and None each time that none came for `seconds`."""
+    coming = asyncio.ensure_future(anext(chunks))
+    try:
+        while True:
+            await asyncio.wait({coming}, timeout=seconds)
+            if not coming.done():
+                yield None
+                continue
+            try:
+                chunk = coming.result()
+            except StopAsyncIteration:
+                return
+            yield chunk
+            coming = asyncio.ensure_future(anext(chunks))
+    finally:
+        await _end(coming)
+        await chunks.aclose()
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`; if the client leaves first, `work` is cancelled.
+
+    Raises `ClientDisconnect` then. The request's body must have been read.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_departure(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        await _end(working)
+        await _end(leaving)
+
+
+async def _departure(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _end(task: asyncio.Future[Any]) -> None:
+    """Cancel and wait; whatever it ends with was heard elsewhere or is of no interest."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
