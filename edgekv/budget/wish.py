@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A value given here is kept or refused, never changed. Sizes are bytes."""
+    """A value given here is kept or refused, never changed. Sizes are bytes.
+
+    The one exception is `threads`: no more are started than processors are usable, and the
+    plan says so.
+    """
 
     context_length: int | None = None
     slots: int | None = None
@@ -16,7 +20,8 @@ class Wish:
     kv_type_v: str | None = None
     gpu_layers: int | None = None
     memory_bytes: int | None = None
-    """The whole budget, instead of what is available now less the reserve."""
+    """The whole budget, instead of what is available now less the reserve. More than is
+    available is as much as is available, and the plan says so."""
     host_cache_bytes: int | None = None
     reserve_bytes: int | None = None
     threads: int | None = None

@@ -1,0 +1,84 @@
+"""What a choice would allocate, foreseen from a dry run of a similar one.
+
+Only the library's allocator knows its compute buffers. But most of an allocation follows
+from closed formulas, so one dry run tells enough to compare hundreds of choices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgekv.budget.dry_run import DryRun
+from edgekv.budget.formulas import Pool, kv_bytes, mask_bytes, output_bytes, state_bytes
+from edgekv.budget.geometry import Geometry
+from edgekv.core.plan import Allocation, BufferSize, Choice
+
+
+def estimate(run: DryRun, geometry: Geometry | None, num_vocab: int, choice: Choice) -> Allocation:
+    """The allocation of `choice`, exact where it equals the dry run's.
+
+    Buffers keep their devices, so both choices should have the same number of GPU layers.
+    Raises `ValueError` where a KV type does not fit the model's widths.
+    """
+    sizes = _Sizes(geometry, num_vocab, run.choice), _Sizes(geometry, num_vocab, choice)
+    return Allocation(tuple(_scaled(buffer, *sizes) for buffer in run.allocation.buffers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What the formulas say of one choice. Without a geometry everything grows with the cells."""
+
+    geometry: Geometry | None
+    num_vocab: int
+    choice: Choice
+
+    @property
+    def kv(self) -> int:
+        if self.geometry is None:
+            return self.choice.cells
+        choice = self.choice
+        return kv_bytes(self.geometry, Pool.of(choice), choice.kv_type_k, choice.kv_type_v)
+
+    @property
+    def state(self) -> int:
+        if self.geometry is None:
+            return self.choice.num_seqs
+        return state_bytes(self.geometry, self.choice.num_seqs)
+
+    @property
+    def output(self) -> int:
+        return output_bytes(self.num_vocab, self.choice.num_seqs)
+
+    @property
+    def mask(self) -> int:
+        geometry = self.geometry or Geometry(())
+        return mask_bytes(geometry, Pool.of(self.choice))
+
+
+def _scaled(buffer: BufferSize, known: _Sizes, wanted: _Sizes) -> BufferSize:
+    match buffer.label:
+        case "kv":
+            size = _in_proportion(buffer.bytes, known.kv, wanted.kv)
+        case "recurrent":
+            size = _in_proportion(buffer.bytes, known.state, wanted.state)
+        case "output":
+            size = _in_proportion(buffer.bytes, known.output, wanted.output)
+        case "compute":
+            size = _compute(buffer.bytes, known, wanted)
+        case _:
+            size = buffer.bytes
+    return BufferSize(buffer.device, buffer.label, size, buffer.mapped, buffer.buffer_type)
+
+
+def _in_proportion(size: int, known: int, wanted: int) -> int:
+    return size * wanted // known if known else size
+
+
+def _compute(size: int, known: _Sizes, wanted: _Sizes) -> int:
+    """A mask that follows cells x tokens at once, and the rest, which follows the tokens alone.
+
+    The rest holds at least a row of logits for each sequence id.
+    """
+    rest = max(0, size - known.mask)
+    rest = _in_proportion(rest, known.choice.ubatch, wanted.choice.ubatch)
+    return wanted.mask + max(rest, wanted.output)

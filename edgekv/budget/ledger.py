@@ -1,0 +1,112 @@
+"""An allocation as lines that say what each byte is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from edgekv.budget.devices import HOST
+from edgekv.budget.formulas import Pool, cache_shapes
+from edgekv.budget.geometry import Geometry
+from edgekv.budget.machine import MIB
+from edgekv.budget.sizes import format_size
+from edgekv.core.plan import Allocation, BufferSize, Choice, CostLine, ModelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What an allocation turns into in the engine process. Sizes are bytes."""
+
+    facts: ModelFacts
+    geometry: Geometry | None
+    use_mmap: bool
+    runtime_bytes: int
+    """Resident with nothing loaded but the libraries and the vocabulary."""
+    host_cache_bytes: int
+
+
+def cost_lines(engine: Engine, choice: Choice, allocation: Allocation) -> tuple[CostLine, ...]:
+    """Everything that the engine process will hold, the largest claims of a device first."""
+    is_on_host_alone = all(buffer.device == HOST for buffer in allocation.buffers)
+    if engine.use_mmap and is_on_host_alone:
+        weights = _mapped_weights(engine, allocation)
+    else:
+        weights = [_plain_weights(b) for b in allocation.buffers if b.label == "weights"]
+    lines = [
+        *weights,
+        *(_buffer(engine, choice, b) for b in allocation.buffers if b.label != "weights"),
+        *_own_lines(engine, choice),
+    ]
+    return tuple(line for line in lines if line.bytes)
+
+
+def _mapped_weights(engine: Engine, allocation: Allocation) -> Iterable[CostLine]:
+    size = engine.facts.file_bytes
+    yield CostLine(HOST, "weights", size, "the model file, mapped and counted in full")
+    for buffer in allocation.buffers:
+        if buffer.label == "weights" and buffer.buffer_type not in {"", "CPU", "CPU_Mapped"}:
+            yield CostLine(
+                HOST,
+                "weights",
+                buffer.bytes,
+                f"copies laid out for this CPU ({buffer.buffer_type})",
+            )
+
+
+def _plain_weights(buffer: BufferSize) -> CostLine:
+    how = "copied from the file"
+    if buffer.buffer_type not in {"", buffer.device}:
+        how += f" ({buffer.buffer_type})"
+    return CostLine(buffer.device, "weights", buffer.bytes, how)
+
+
+def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
+    vocabulary = engine.facts.num_vocab
+    ids = f"{choice.num_seqs} sequence ids"
+    how = {
+        "kv": _kv_sentence(engine.geometry, choice),
+        "recurrent": f"state of recurrent layers for {ids}, whatever the context",
+        "compute": f"room to compute {choice.ubatch} tokens at once over {choice.cells:,} cells",
+        "output": f"{ids} x {vocabulary:,} words of the vocabulary x 4 bytes",
+    }[buffer.label]
+    return CostLine(buffer.device, buffer.label, buffer.bytes, how)
+
+
+def _kv_sentence(geometry: Geometry | None, choice: Choice) -> str:
+    types = choice.kv_type_k
+    if choice.kv_type_v != choice.kv_type_k:
+        types += f" keys and {choice.kv_type_v} values"
+    if geometry is None:
+        return f"{choice.cells:,} cells of {types}"
+    parts = (
+        f"{shape.cells:,} cells x {len(shape.k_widths)} {_LAYERS[shape.name]} layers"
+        for shape in cache_shapes(geometry, Pool.of(choice))
+    )
+    return f"{types}, {' + '.join(parts)}"
+
+
+_LAYERS = {"full": "attention", "window": "window", "index": "indexer"}
+
+
+def _own_lines(engine: Engine, choice: Choice) -> Iterable[CostLine]:
+    growth = growth_bytes(engine.facts, choice)
+    yield CostLine(
+        HOST,
+        "runtime",
+        engine.runtime_bytes + growth,
+        f"Python, libraries and vocabulary: {format_size(engine.runtime_bytes)} measured now "
+        f"+ {format_size(growth)} that requests add",
+    )
+    how = "set aside for conversations that are not running (--host-cache)"
+    yield CostLine(HOST, "host_cache", engine.host_cache_bytes, how)
+
+
+def growth_bytes(facts: ModelFacts, choice: Choice) -> int:
+    """What the engine process takes on top once it answers, outside the library's buffers.
+
+    Measured on both test models, the sum was 3 to 13 MiB; `docs/memory.md` has the table.
+    """
+    code_and_graphs = 8 * MIB  # library pages first touched then, graph nodes, thread stacks
+    candidates = choice.slots * facts.num_vocab * 12  # a sampler's (token, logit, probability)
+    bookkeeping = choice.cells * 128  # llama.cpp's cell table and our lists of tokens
+    return code_and_graphs + candidates + bookkeeping

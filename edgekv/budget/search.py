@@ -1,0 +1,214 @@
+"""Which choice serves people best in the memory there is. Pure: it only estimates.
+
+Wishes are kept. What is left open is decided in this order: every conversation gets the
+context people need; then as many slots as the machine can serve; then prefixes can be
+shared; then keys and values stay precise; then prompts are computed in large steps. What
+memory is left after that makes conversations longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TypeAlias
+
+from edgekv.budget.formulas import fits_widths, padded
+from edgekv.budget.geometry import Geometry
+from edgekv.budget.wish import Wish
+from edgekv.core.plan import CELL_PADDING, Choice, ModelFacts
+
+ENOUGH_CONTEXT = 8192
+"""Tokens of a conversation that people can work with."""
+LEAST_CONTEXT = 512
+"""Below this a slot is not worth opening."""
+LEAST_CELLS_PER_SLOT = 2048
+"""With fewer, slots that share a pool mostly wait for each other."""
+LONGEST_CONTEXT = 2**20
+"""What a plan takes by itself, whatever a file claims to be trained on."""
+MAX_KEPT = 4
+LLAMA_MAX_SEQ = 256
+
+UBATCHES = (512, 256, 128, 64)
+AUTO_KV_TYPES = ("f16", "q8_0")
+"""Nothing below q8_0 without being asked: quality falls in ways benchmarks do not show."""
+
+Fits: TypeAlias = Callable[[Choice], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is being planned: a model, the user's wishes and what the machine is good for."""
+
+    facts: ModelFacts
+    geometry: Geometry | None
+    wish: Wish
+    most_slots: int
+    threads: int
+    gpu_layers: int
+
+    @property
+    def longest_context(self) -> int:
+        return min(self.facts.context_train or ENOUGH_CONTEXT, LONGEST_CONTEXT)
+
+    @property
+    def least_context(self) -> int:
+        """The context below which no plan is made by itself."""
+        return min(self.longest_context, LEAST_CONTEXT)
+
+    @property
+    def all_layers(self) -> int:
+        """GPU layers that leave none to the CPU: llama.cpp counts the output as one."""
+        return self.facts.num_layers + 1
+
+    @property
+    def enough_context(self) -> int:
+        """The context to reach for every slot before anything else."""
+        return self.wish.context_length or min(self.longest_context, ENOUGH_CONTEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How a context is opened, apart from its size."""
+
+    swa_full: bool
+    kv_type_k: str
+    kv_type_v: str
+    ubatch: int
+
+
+def best_choice(case: Case, fits: Fits) -> Choice | None:
+    """The best choice that fits, or None if no choice that keeps the wishes does."""
+    best: Choice | None = None
+    for style in _styles(case):
+        for slots in _slot_counts(case):
+            choice = _largest(case, style, slots, fits)
+            if choice is not None and (best is None or _rank(case, choice) > _rank(case, best)):
+                best = choice
+        # Styles come best first, so a later one can only win by reaching more.
+        if best is not None and _rank(case, best) == _best_rank(case):
+            break
+    return best
+
+
+def preferred_choice(case: Case) -> Choice:
+    """What to try first: everything people need, opened in the best style."""
+    slots = _most_slots(case)
+    cells = case.wish.cells or case.enough_context * slots
+    return _choice(case, next(_styles(case)), slots, padded(cells))
+
+
+def most_frugal_choice(case: Case) -> Choice:
+    """The least that still keeps the wishes."""
+    *_, style = _styles(case)
+    slots = case.wish.slots or 1
+    least = case.wish.context_length or case.least_context
+    return _choice(case, style, slots, padded(case.wish.cells or least))
+
+
+def largest_context(case: Case, fits: Fits) -> int | None:
+    """The most tokens one conversation may hold, everything else as frugal as the wishes allow."""
+    open_case = with_wish(case, context_length=None)
+    *_, style = _styles(open_case)
+    choice = _largest(open_case, style, case.wish.slots or 1, fits)
+    return None if choice is None else min(choice.cells, case.longest_context)
+
+
+def _rank(case: Case, choice: Choice) -> tuple[int, int, bool]:
+    """What people need first: context, slots, and room for both at once.
+
+    A context short of enough counts by powers of two, so that no slot is given up for a few
+    tokens more.
+    """
+    enough, context = case.enough_context, choice.context_length
+    has_room_for_all = choice.cells >= enough * choice.slots
+    rounded = enough if context >= enough else 1 << context.bit_length() >> 1
+    return rounded, choice.slots, has_room_for_all
+
+
+def _best_rank(case: Case) -> tuple[int, int, bool]:
+    return case.enough_context, _most_slots(case), True
+
+
+def _styles(case: Case) -> Iterator[_Style]:
+    """Best first."""
+    wish, facts = case.wish, case.facts
+    windows = (True, False) if facts.window else (True,)
+    pairs = [
+        (wish.kv_type_k or kv_type, wish.kv_type_v or kv_type)
+        for kv_type in AUTO_KV_TYPES
+        if kv_type == "f16" or case.geometry is None or fits_widths(case.geometry, kv_type)
+    ]
+    for swa_full, (kv_type_k, kv_type_v), ubatch in product(windows, pairs, UBATCHES):
+        yield _Style(swa_full, kv_type_k, kv_type_v, ubatch)
+
+
+def _most_slots(case: Case) -> int:
+    return case.wish.slots or case.most_slots
+
+
+def _slot_counts(case: Case) -> Iterator[int]:
+    least = case.wish.slots or 1
+    yield from range(_most_slots(case), least - 1, -1)
+
+
+def _largest(case: Case, style: _Style, slots: int, fits: Fits) -> Choice | None:
+    """The choice with the largest pool that fits, up to one whole context for each slot."""
+    wish = case.wish
+    context = wish.context_length or case.longest_context
+    least = wish.cells or wish.context_length or case.least_context
+    if wish.slots is None:
+        least = max(least, slots * min(LEAST_CELLS_PER_SLOT, context))
+    most = wish.cells or max(least, context * slots)
+    steps = range(padded(least), padded(most) + 1, CELL_PADDING)
+    step = _last(steps, lambda cells: fits(_choice(case, style, slots, cells)))
+    return None if step is None else _choice(case, style, slots, step)
+
+
+def _last(steps: range, is_good: Callable[[int], bool]) -> int | None:
+    """The last good one of `steps`, of which a first part is good; None if that is empty."""
+    if not is_good(steps[0]):
+        return None
+    if is_good(steps[-1]):
+        return steps[-1]
+    low, high = 0, len(steps) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_good(steps[middle]) else (low, middle)
+    return steps[low]
+
+
+def _choice(case: Case, style: _Style, slots: int, cells: int) -> Choice:
+    shares = case.facts.can_share_prefixes(style.swa_full)
+    kept = min(slots, MAX_KEPT, LLAMA_MAX_SEQ - slots) if shares else 0
+    return Choice(
+        context_length=_context_length(case, slots, cells),
+        slots=slots,
+        cells=cells,
+        kv_type_k=style.kv_type_k,
+        kv_type_v=style.kv_type_v,
+        gpu_layers=case.gpu_layers,
+        batch=style.ubatch,
+        ubatch=style.ubatch,
+        swa_full=style.swa_full,
+        flash_attention=True,
+        kept=kept,
+        threads=case.threads,
+    )
+
+
+def _context_length(case: Case, slots: int, cells: int) -> int:
+    """Tokens one conversation may hold in a pool of `cells`.
+
+    Each slot has its own share of the pool, unless that would be less than enough: then
+    conversations may grow to what is enough and the slots share the pool.
+    """
+    if case.wish.context_length is not None:
+        return case.wish.context_length
+    share = cells // slots // CELL_PADDING * CELL_PADDING
+    return min(case.longest_context, max(share, min(case.enough_context, cells)))
+
+
+def with_wish(case: Case, **changes: int | str | None) -> Case:
+    """The same case with other wishes."""
+    return replace(case, wish=replace(case.wish, **changes))  # type: ignore[arg-type]
