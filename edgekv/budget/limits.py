@@ -9,7 +9,6 @@ from edgekv.budget.machine import Machine
 from edgekv.budget.search import UBATCHES, Case
 from edgekv.core.plan import CELL_PADDING, Choice
 
-
 _MEASURED_SAFE = {"f32", "f16", "bf16", "q8_0"}
 
 
