@@ -114,8 +114,8 @@ def largest_context(case: Case, fits: Fits) -> int | None:
     return None if choice is None else min(choice.cells, case.longest_context)
 
 
-def _rank(case: Case, choice: Choice) -> tuple[int, int, bool]:
-    """What people need first: context, slots, and room for both at once.
+def _rank(case: Case, choice: Choice) -> tuple[int, int, bool, bool]:
+    """What people need first: context, slots, prefixes that are shared, room for all at once.
 
     A context short of enough counts by powers of two, so that no slot is given up for a few
     tokens more.
@@ -123,11 +123,12 @@ def _rank(case: Case, choice: Choice) -> tuple[int, int, bool]:
     enough, context = case.enough_context, choice.context_length
     has_room_for_all = choice.cells >= enough * choice.slots
     rounded = enough if context >= enough else 1 << context.bit_length() >> 1
-    return rounded, choice.slots, has_room_for_all
+    shares = case.facts.can_share_prefixes(choice.swa_full)
+    return rounded, choice.slots, shares, has_room_for_all
 
 
-def _best_rank(case: Case) -> tuple[int, int, bool]:
-    return case.enough_context, _most_slots(case), True
+def _best_rank(case: Case) -> tuple[int, int, bool, bool]:
+    return case.enough_context, _most_slots(case), case.facts.can_share_prefixes(True), True
 
 
 def _styles(case: Case) -> Iterator[_Style]:

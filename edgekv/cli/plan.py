@@ -1,0 +1,110 @@
+"""`edgekv plan`: what would be allocated here, line by line. Nothing is loaded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from edgekv.budget.costs import step_costs
+from edgekv.budget.sizes import format_size
+from edgekv.budget.wish import Wish
+from edgekv.cli.options import budget_options
+from edgekv.core.plan import Choice, MemoryPlan, ModelFacts, PlannedDevice
+from edgekv.tui.visible import visible
+
+BAR_LENGTH = 32
+
+
+@click.command()
+@budget_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, sizes in bytes.")
+def command(path: str, wish: Wish, as_json: bool) -> None:
+    """Show what would be allocated for MODEL on this machine, and why.
+
+    MODEL is a .gguf file; without one it is the starter model. Every option left at 'auto' is
+    decided by the plan, one that is given is kept or refused.
+    """
+    plan, facts = asyncio.run(_make_plan(path, wish))
+    if as_json:
+        click.echo(msgspec.json.encode(plan))
+    else:
+        click.echo("\n".join(visible(line) for line in ledger(plan, facts)))
+
+
+async def _make_plan(path: str, wish: Wish) -> tuple[MemoryPlan, ModelFacts]:
+    from edgekv.service.worker import Worker
+
+    worker = Worker(path, wish)
+    plan = await worker.make_plan()
+    await worker.close()
+    assert worker.facts is not None
+    return plan, worker.facts
+
+
+def ledger(plan: MemoryPlan, facts: ModelFacts) -> Iterator[str]:
+    """The plan as lines of text for people."""
+    model = plan.model
+    yield f"{model.name}  ({model.architecture}, {format_size(model.file_bytes)}, {model.path})"
+    yield ""
+    yield from _choice(plan.choice)
+    for device in plan.devices:
+        yield ""
+        yield from _device(plan, device)
+    yield ""
+    total, budget = format_size(plan.total_bytes), format_size(plan.budget_bytes)
+    yield f"In all {total} of {budget} that may be used."
+    yield from _steps(facts, plan.choice)
+    yield ""
+    yield "What bounds it:"
+    yield from (f"  - {sentence}" for sentence in plan.limits)
+
+
+def _choice(choice: Choice) -> Iterator[str]:
+    pool = f"{choice.cells:,} cells"
+    if choice.cells < choice.context_length * choice.slots:
+        pool += ", shared by the slots"
+    kv_type = choice.kv_type_k
+    if choice.kv_type_v != choice.kv_type_k:
+        kv_type += f" keys, {choice.kv_type_v} values"
+    rows = (
+        ("context", f"{choice.context_length:,} tokens a conversation"),
+        ("slots", f"{choice.slots} conversations at once, {choice.kept} finished ones kept"),
+        ("pool", pool),
+        ("KV type", kv_type),
+        ("computed on", f"{choice.threads} threads, {choice.gpu_layers} layers on a GPU"),
+    )
+    yield from (f"  {name:12}{text}" for name, text in rows)
+
+
+def _device(plan: MemoryPlan, device: PlannedDevice) -> Iterator[str]:
+    lines = [line for line in plan.lines if line.device == device.id]
+    used = sum(line.bytes for line in lines)
+    yield f"{device.id}  {device.name}"
+    yield (
+        f"  {_bar(used, device.budget_bytes)} {format_size(used)} of "
+        f"{format_size(device.budget_bytes)}, {format_size(device.free_bytes)} free "
+        f"({device.source})"
+    )
+    for line in lines:
+        yield f"  {line.label:12}{format_size(line.bytes):>11}  {line.how}"
+
+
+def _bar(used: int, budget: int) -> str:
+    # A claim that is there shows, however small its part.
+    filled = max(1, used * BAR_LENGTH // budget) if used and budget else 0
+    return f"[{'#' * filled:.<{BAR_LENGTH}}]"
+
+
+def _steps(facts: ModelFacts, choice: Choice) -> Iterator[str]:
+    costs = step_costs(facts, choice)
+    if costs is None:
+        return
+    token = f"{costs.token:,} bytes" if costs.token else "no memory"
+    yield f"One token takes {token}; 1,024 more in the pool {format_size(costs.thousand_tokens)}."
+    yield (
+        f"One more slot takes {format_size(costs.slot)} with a whole context of its own, "
+        f"{format_size(costs.sharing_slot)} if it shares the pool."
+    )
