@@ -16,6 +16,11 @@ MAX_OVERTAKES = 32
 that is too small for a long one; after so many of them the room is left to gather for it.
 """
 
+LOOKAHEAD = 32
+"""How many waiting requests a step looks past. Looking at one costs a walk along its prompt, about
+0.2 ms for 4,000 tokens, and every one is looked at again whenever a request has ended.
+"""
+
 OLDEST_PROMPT_PART = 4
 """The oldest prompt gets one part in so many of what a step has left for prompts, so that a
 stream of short ones cannot hold it up for ever.
@@ -72,8 +77,7 @@ class Scheduler:
         started: list[Sequence] = []
         passed: list[Waiting] = []
         for entry in list(self._waiting.values()):
-            is_closed = passed and passed[0].num_overtaken == MAX_OVERTAKES
-            if is_closed or len(self._running) == self._slots:
+            if len(self._running) == self._slots or _nobody_may_pass(passed):
                 break
             seq = self._start(entry)
             if seq is None:
@@ -190,3 +194,10 @@ class Scheduler:
 
     def _find(self, request_id: RequestId) -> Sequence | None:
         return next((s for s in self._running.values() if s.request.id == request_id), None)
+
+
+def _nobody_may_pass(waiting: list[Waiting]) -> bool:
+    """Whether those before a request, oldest first, have been patient for long enough."""
+    return bool(waiting) and (
+        len(waiting) == LOOKAHEAD or waiting[0].num_overtaken == MAX_OVERTAKES
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgekv.core.request import RequestId, SeqId
-from edgekv.engine.scheduler import MAX_OVERTAKES
+from edgekv.engine.scheduler import LOOKAHEAD, MAX_OVERTAKES
 from tests.engine.driver import Driver, request
 
 LONG = range(100, 160)
@@ -82,6 +82,19 @@ def test_a_long_request_is_overtaken_only_so_often() -> None:
     while RequestId("long") not in driver.started:
         driver.step()
     assert list(driver.started).index(RequestId("long")) == 1 + MAX_OVERTAKES
+    driver.finish()
+
+
+def test_a_step_looks_past_a_bounded_number_of_requests() -> None:
+    driver = Driver(num_cells=70, slots=3)
+    driver.submit(request("runs", [1], max_tokens=20, ignore_end=True))
+    driver.submit(*(request(f"long {n}", [n, *LONG]) for n in range(LOOKAHEAD)))
+    driver.submit(request("short", [2]))
+    driver.step()
+    assert set(driver.started) == {RequestId("runs")}
+    driver.cancel("long 0")
+    driver.step()
+    assert set(driver.started) == {RequestId("runs"), RequestId("short")}
     driver.finish()
 
 
