@@ -6,7 +6,7 @@ import pytest
 
 from edgekv.core.batch import DecodeStatus
 from edgekv.core.events import Failed, Finished, FinishReason
-from edgekv.core.request import RequestId, Token
+from edgekv.core.request import RequestId, SeqId, Token
 from edgekv.engine.engine import FAILURES, Engine
 from edgekv.errors import InvalidValue, PromptTooLong
 from tests.cell_backend import CellBackend, scripted
@@ -63,6 +63,29 @@ def test_without_sharing_every_prompt_is_computed_anew_and_nothing_is_kept() -> 
     driver.finish(request("a", SYSTEM, max_tokens=1), request("b", SYSTEM, max_tokens=1))
     assert driver.backend.tokens_decoded == 2 * len(SYSTEM)
     assert driver.engine.snapshot().cells_used == 0
+
+
+class RecurrentBackend(CellBackend):
+    """Its state has no past: nothing can be shared, and only whole sequences cut."""
+
+    def share(self, source: SeqId, target: SeqId, start: int, end: int) -> None:
+        raise AssertionError("recurrent state cannot be shared")
+
+    def cut(self, seq_id: SeqId, start: int, end: int) -> None:
+        assert start == 0
+        assert end >= len(self.visible(seq_id))
+        super().cut(seq_id, start, end)
+
+
+def test_without_sharing_a_model_is_never_asked_for_a_share_or_a_partial_cut() -> None:
+    backend = RecurrentBackend(400, 2)
+    driver = Driver(slots=2, sharing=False, backend=backend)
+    backend.outcomes = {2: DecodeStatus.FAILED}
+    driver.submit(*(request(str(n), SYSTEM) for n in range(5)))
+    driver.step()
+    driver.cancel("0")
+    driver.finish()
+    assert backend.cells() == []
 
 
 def test_no_more_run_at_once_than_there_are_slots() -> None:
