@@ -236,10 +236,12 @@ class RadixTree:
                 self._tails[seq_id] = node
 
 
-def shared_length(run: Sequence[Token], tokens: Sequence[Token], start: int) -> int:
+def shared_length(run: list[Token], tokens: Sequence[Token], start: int) -> int:
     """How many tokens of `run` and of `tokens[start:]` are the same, from the left."""
-    other = tokens[start : start + len(run)]
-    # Differing positions, found by C loops: this is the inner loop of every match.
+    # The inner loop of every match, so C does the looping: first for the usual case, all the same.
+    other = list(tokens[start : start + len(run)])
+    if run == other:
+        return len(run)
     return next(compress(count(), map(ne, run, other)), len(other))
 
 
