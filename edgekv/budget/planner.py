@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from edgekv.budget.devices import HOST, Budget, read_budget
 from edgekv.budget.dry_run import Allocator, AskLibrary, DryRun
 from edgekv.budget.estimate import estimate
-from edgekv.budget.formulas import Pool, kv_bytes, state_bytes
+from edgekv.budget.formulas import state_bytes
 from edgekv.budget.geometry import read_geometry
 from edgekv.budget.ledger import Engine, cost_lines
 from edgekv.budget.limits import limit_sentences
@@ -98,20 +98,21 @@ class _Planning:
 
     async def settle(self) -> DryRun:
         """The dry run of the best choice that really fits. Raises `DoesNotFit`."""
-        run = await self._first_run()
+        run, fitting = await self._first_run(), None
         for _ in range(MOST_ROUNDS):
             best = self._best(run)
             if best is None:
                 frugal = most_frugal_choice(self.case)
                 if run.choice == frugal:
-                    raise self._refusal(run)
-                run = await self.allocator.run(frugal)
-                continue
-            candidate = await self.allocator.run(best)
-            if self.fits(candidate):
-                return candidate
-            run = candidate
-        raise self._refusal(run)
+                    break
+                best = frugal
+            elif best == run.choice:  # for which the estimate is the dry run itself
+                return run
+            run = await self.allocator.run(best)
+            fitting = run if self.fits(run) else fitting
+        if fitting is None:
+            raise self._refusal(run)
+        return fitting
 
     async def offloaded(self) -> Case:
         """The case with as many layers on the GPU as fit beside one whole conversation.
@@ -142,13 +143,15 @@ class _Planning:
         return cost_lines(self.engine, run.choice, run.allocation)
 
     async def _first_run(self) -> DryRun:
-        # A dry run of recurrent layers takes their memory for real, so what is known to be too
-        # much is not tried.
         for choice in (preferred_choice(self.case), most_frugal_choice(self.case)):
-            known = self._known_run(choice)
-            if _sum(self.lines(known)) <= self.budget.total_bytes:
+            # The library's dry run takes the memory of recurrent layers for real.
+            if self._state_bytes(choice) <= self.budget.total_bytes:
                 return await self.allocator.run(choice)
-        raise self._refusal(known)
+        raise self._refusal(self._known_run(choice))
+
+    def _state_bytes(self, choice: Choice) -> int:
+        geometry = self.case.geometry
+        return 0 if geometry is None else state_bytes(geometry, choice.num_seqs)
 
     def _best(self, run: DryRun) -> Choice | None:
         return best_choice(self.case, lambda choice: self.fits(self._estimated(run, choice)))
@@ -159,14 +162,10 @@ class _Planning:
         return DryRun(choice, allocation)
 
     def _known_run(self, choice: Choice) -> DryRun:
-        """What the formulas are sure of; the compute buffers are not among it."""
-        facts, geometry = self.case.facts, self.case.geometry
-        buffers = [BufferSize(HOST, "weights", facts.weight_bytes)]
-        if geometry is not None:
-            kv = kv_bytes(geometry, Pool.of(choice), choice.kv_type_k, choice.kv_type_v)
-            state = state_bytes(geometry, choice.num_seqs)
-            buffers += [BufferSize(HOST, "kv", kv), BufferSize(HOST, "recurrent", state)]
-        return DryRun(choice, Allocation(tuple(buffers)))
+        """What a model takes for sure where its recurrent state alone is too much."""
+        weights = BufferSize(HOST, "weights", self.case.facts.weight_bytes)
+        state = BufferSize(HOST, "recurrent", self._state_bytes(choice))
+        return DryRun(choice, Allocation((weights, state)))
 
     def _gpu_share(self, run: DryRun) -> float:
         """How much of what graphics devices of their own should hold fits them; 1 is all."""
