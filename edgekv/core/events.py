@@ -44,6 +44,8 @@ class Delta(msgspec.Struct, frozen=True, tag=True):
     request_id: RequestId
     text: str
     num_tokens: int
+    tokens: tuple[Token, ...] = ()
+    """The tokens since the last `Delta`: what an answer needs to go on in another engine."""
 
 
 class Finished(msgspec.Struct, frozen=True, tag=True):

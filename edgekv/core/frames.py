@@ -30,6 +30,8 @@ class Submit(msgspec.Struct, frozen=True, tag=True):
     sampling: SamplingParams = SamplingParams()
     stop: tuple[str, ...] = ()
     ignore_end: bool = False
+    generated: tuple[Token, ...] = ()
+    """Tokens of the answer that the caller already has, from an engine that died."""
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):

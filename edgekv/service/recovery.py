@@ -1,0 +1,106 @@
+"""How requests in flight survive the engine's death.
+
+Each goes on from the tokens its caller already has. Nobody knows which of them the engine died
+of, so all are suspects:
+
+    1st death   they start again one at a time, the next when one has shown a token
+    2nd death   they run one at a time to their end
+    a request that dies alone is the one: it fails, and the others go on
+
+New requests wait in the same line while there are suspects, so that blame falls on the right one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from types import TracebackType
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from edgekv.core.events import Delta, Finished, Started
+from edgekv.core.frames import Submit
+from edgekv.core.request import RequestId, Token
+from edgekv.errors import EngineDied
+
+Stream: TypeAlias = AsyncGenerator[Started | Delta | Finished]
+
+
+class Recovery:
+    """One for all requests of a worker."""
+
+    def __init__(self) -> None:
+        self._line = asyncio.Lock()
+        self._suspects: set[RequestId] = set()
+
+    async def stream(self, submit: Submit, attempt: Callable[[Submit], Stream]) -> Stream:
+        """The events of one request over as many engines as it takes.
+
+        `attempt` runs it on a living engine and raises `EngineDied` when that ends. Raises
+        `EngineDied` for a request that the engine died of while it ran alone.
+        """
+        delivered: list[Token] = []
+        is_started, num_deaths = False, 0
+        try:
+            while True:
+                turn = _Turn(self._line if self._suspects else None, to_the_end=num_deaths > 1)
+                try:
+                    async with (
+                        turn,
+                        aclosing(attempt(replace(submit, generated=tuple(delivered)))) as events,
+                    ):
+                        async for event in events:
+                            if isinstance(event, Delta):
+                                delivered += event.tokens
+                                self._clear(submit.request_id, turn)
+                            if not (is_started and isinstance(event, Started)):
+                                yield event
+                            is_started = True
+                    return
+                except EngineDied as death:
+                    num_deaths += 1
+                    self._suspects.add(submit.request_id)
+                    if turn.ended_alone:
+                        raise EngineDied(
+                            f"The engine ended {num_deaths} times while it worked on this request, "
+                            "the last time on nothing else, so it is not tried again; "
+                            "change the request or its options."
+                        ) from death
+        finally:
+            self._suspects.discard(submit.request_id)
+
+    def _clear(self, request_id: RequestId, turn: _Turn) -> None:
+        if not turn.to_the_end:
+            self._suspects.discard(request_id)
+            turn.leave()
+
+
+class _Turn:
+    """A place at the head of the line, or none where there is no line."""
+
+    def __init__(self, line: asyncio.Lock | None, *, to_the_end: bool) -> None:
+        self._line, self.to_the_end = line, to_the_end
+        self._is_head = False
+        self.ended_alone = False
+        """It was still at the head when it ended with an error."""
+
+    async def __aenter__(self) -> None:
+        if self._line is not None:
+            await self._line.acquire()
+            self._is_head = True
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.ended_alone = self._is_head and error is not None
+        self.leave()
+
+    def leave(self) -> None:
+        if self._is_head and self._line is not None:
+            self._is_head = False
+            self._line.release()

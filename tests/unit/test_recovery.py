@@ -1,0 +1,132 @@
+"""Requests over engines that die: an engine here is a script of what each attempt does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from edgekv.core.events import Delta, Finished, FinishReason, Started
+from edgekv.core.frames import Submit
+from edgekv.core.request import RequestId, Token, TokenPrompt
+from edgekv.errors import EngineDied
+from edgekv.service.recovery import Recovery, Stream
+
+LENGTH = 6
+"""Tokens of every answer: 0, 1, 2, …"""
+
+
+class Engine:
+    """Answers with consecutive tokens; one request is deadly once it has `deadly_after` tokens.
+
+    Its death takes every request that is running with it.
+    """
+
+    def __init__(self, deadly: str | None = None, deadly_after: int = 0) -> None:
+        self.deadly, self.deadly_after = deadly, deadly_after
+        self.death = asyncio.Event()
+        self.num_deaths = 0
+        self.most_at_once = 0
+        self.running: set[str] = set()
+
+    async def attempt(self, submit: Submit) -> Stream:
+        death, name = self.death, submit.request_id
+        self.running.add(name)
+        self.most_at_once = max(self.most_at_once, len(self.running))
+        try:
+            yield Started(submit.request_id, 1, 0)
+            for token in range(len(submit.generated), LENGTH):
+                for _ in range(3):  # others get their turns
+                    await asyncio.sleep(0)
+                    self.die_if_deadly(submit, token, death)
+                yield Delta(submit.request_id, f"{token} ", token + 1, (Token(token),))
+            yield Finished(submit.request_id, FinishReason.LENGTH, LENGTH)
+        finally:
+            self.running.discard(name)
+
+    def die_if_deadly(self, submit: Submit, token: int, death: asyncio.Event) -> None:
+        if death is self.death and submit.request_id == self.deadly and token >= self.deadly_after:
+            self.kill()
+        if death.is_set():
+            raise EngineDied("gone")
+
+    def kill(self) -> None:
+        self.num_deaths += 1
+        self.death.set()
+        self.death = asyncio.Event()
+
+
+def submit(name: str) -> Submit:
+    return Submit(RequestId(name), TokenPrompt((Token(1),)))
+
+
+async def answer(recovery: Recovery, engine: Engine, name: str) -> str | EngineDied:
+    text, num_starts, num_ends = "", 0, 0
+    try:
+        async for event in recovery.stream(submit(name), engine.attempt):
+            text += event.text if isinstance(event, Delta) else ""
+            num_starts += isinstance(event, Started)
+            num_ends += isinstance(event, Finished)
+    except EngineDied as death:
+        return death
+    assert (num_starts, num_ends) == (1, 1)
+    return text
+
+
+def all_answers(engine: Engine, names: str) -> dict[str, str | EngineDied]:
+    async def run() -> dict[str, str | EngineDied]:
+        recovery = Recovery()
+        answers = await asyncio.gather(*(answer(recovery, engine, name) for name in names))
+        assert not recovery._suspects
+        assert not recovery._line.locked()
+        return dict(zip(names, answers, strict=True))
+
+    return asyncio.run(run())
+
+
+WHOLE = "0 1 2 3 4 5 "
+
+
+def test_without_a_death_all_run_together() -> None:
+    engine = Engine()
+    assert set(all_answers(engine, "abc").values()) == {WHOLE}
+    assert engine.most_at_once == 3
+
+
+@pytest.mark.parametrize("after", range(LENGTH))
+def test_a_deadly_request_fails_alone_and_the_others_lose_nothing(after: int) -> None:
+    engine = Engine(deadly="b", deadly_after=after)
+    answers = all_answers(engine, "abcd")
+    guilty = answers.pop("b")
+    assert isinstance(guilty, EngineDied)
+    assert "on nothing else" in str(guilty)
+    assert set(answers.values()) == {WHOLE}
+    assert 2 <= engine.num_deaths <= 3
+
+
+def test_one_death_from_outside_costs_nobody_anything() -> None:
+    async def run() -> list[str | EngineDied]:
+        engine, recovery = Engine(), Recovery()
+        tasks = [asyncio.create_task(answer(recovery, engine, name)) for name in "abc"]
+        for _ in range(8):
+            await asyncio.sleep(0)
+        engine.kill()
+        return list(await asyncio.gather(*tasks))
+
+    assert asyncio.run(run()) == [WHOLE] * 3
+
+
+def test_a_caller_that_leaves_while_suspected_blocks_nobody() -> None:
+    async def run() -> str | EngineDied:
+        engine, recovery = Engine(), Recovery()
+        leaver = asyncio.create_task(answer(recovery, engine, "a"))
+        stayer = asyncio.create_task(answer(recovery, engine, "b"))
+        for _ in range(8):
+            await asyncio.sleep(0)
+        engine.kill()
+        for _ in range(4):
+            await asyncio.sleep(0)
+        leaver.cancel()
+        return await stayer
+
+    assert asyncio.run(run()) == WHOLE
