@@ -1,0 +1,146 @@
+"""Chat without a screen: one answer for a pipe, or question and answer on a plain terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from contextlib import aclosing
+
+import click
+
+from edgekv.errors import EdgeKVError
+from edgekv.service.conversation import AnswerStats, ChatModel, Conversation
+from edgekv.service.worker import LoadStep, State
+from edgekv.tui.visible import visible
+from edgekv.tui.words import load_words, notice_words
+
+
+def read_question(prompt: str | None) -> str:
+    """The text to send: `prompt`, then stdin to its end unless a person would have to type it.
+
+    Raises `click.UsageError` if there is nothing to ask.
+    """
+    types_it = sys.stdin is not None and sys.stdin.isatty()
+    if prompt is None and types_it:
+        _talk("Type your message, then press Ctrl+D.\n")
+    piped = "" if sys.stdin is None or (prompt is not None and types_it) else _read_stdin()
+    question = "\n\n".join(text for text in (prompt, piped) if text and text.strip())
+    if not question:
+        raise click.UsageError("There is nothing to ask; give text on stdin or with -p.")
+    return question
+
+
+def answer_once(model: ChatModel, question: str) -> None:
+    """Print the answer as it comes, exactly as it is where stdout is no terminal.
+
+    Raises `SystemExit`, without a word, if nobody reads it to its end.
+    """
+    if sys.stdout is None:
+        raise click.ClickException("The standard output is closed, so there is no way to answer.")
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # TextIO hides it
+    try:
+        asyncio.run(_answer_once(model, Conversation().ask(question)))
+    except BrokenPipeError:
+        # Python flushes stdout once more when it ends; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+
+
+async def _answer_once(model: ChatModel, asked: Conversation) -> None:
+    try:
+        await model.start(_tell_progress())
+        write = _write_visible if sys.stdout.isatty() else _write
+        stats = await _write_answer(model, asked, write)
+        if notice := notice_words(stats, None):
+            click.echo(f"edgekv: {notice}", err=True)
+    finally:
+        await model.close()
+
+
+def converse(model: ChatModel) -> None:
+    """Ask and answer until stdin ends. Ctrl+C stops an answer, or at the prompt the program."""
+    # The loop only turns while there is something to answer, so that Ctrl+C and plain reading
+    # work at the prompt.
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(model.start(_tell_progress()))
+            conversation = Conversation()
+            _write("> ")
+            while question := sys.stdin.readline():
+                if question.strip():
+                    conversation = runner.run(_reply(model, conversation, question.strip()))
+                _write("> ")
+            _write("\n")
+        finally:
+            runner.run(model.close())
+
+
+async def _reply(model: ChatModel, conversation: Conversation, question: str) -> Conversation:
+    """The conversation with one more answer, as far as it came."""
+    asked = conversation.ask(question)
+    said: list[str] = []
+
+    def write(text: str) -> None:
+        said.append(text)
+        _write_visible(text)
+
+    try:
+        stats = await _write_answer(model, asked, write)
+    except EdgeKVError as error:
+        _talk(f"{notice_words(AnswerStats(), error)}\n")
+    except asyncio.CancelledError:
+        _write("\n")
+    else:
+        _talk(f"{notice}\n" if (notice := notice_words(stats, None)) else "")
+    return asked.reply("".join(said)) if said else conversation
+
+
+async def _write_answer(
+    model: ChatModel, asked: Conversation, write: Callable[[str], None]
+) -> AnswerStats:
+    stats, last = AnswerStats(), ""
+    async with aclosing(model.answer(asked)) as parts:
+        async for part in parts:
+            stats, last = part.stats, part.text or last
+            write(part.text)
+    if not last.endswith("\n"):
+        write("\n")
+    return stats
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _write_visible(text: str) -> None:
+    _write(visible(text))
+
+
+def _read_stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise click.UsageError("The standard input is not UTF-8 text.") from None
+
+
+def _talk(text: str) -> None:
+    """Say something to a person, if there is one at the other end of stderr."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        click.echo(visible(text), err=True, nl=False)
+
+
+def _tell_progress() -> Callable[[LoadStep], None]:
+    """Shows each step of a start in place of the last, and nothing once the model is ready."""
+    shown = ""
+
+    def tell(step: LoadStep) -> None:
+        nonlocal shown
+        words = "" if step.state in {State.READY, State.CLOSED} else f"{load_words(step)} …"
+        if words != shown:
+            _talk("\r" + words.ljust(len(shown)) + ("" if words else "\r"))
+            shown = words
+
+    return tell

@@ -1,0 +1,115 @@
+"""The terminal app: themes, keys that work everywhere, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
+from textual.screen import Screen
+from textual.theme import Theme
+from textual.widgets import TextArea
+
+from edgekv.errors import EdgeKVError
+from edgekv.service.conversation import ChatModel
+from edgekv.tui.chat import ChatScreen
+from edgekv.tui.keys import APP_KEYS
+from edgekv.tui.theme import (
+    DARK,
+    LIGHT,
+    TERMINAL_DARK,
+    extra_variables,
+    markdown_styles,
+)
+
+SECONDS_TO_EXIT = 5.0
+"""After a hang-up: how long the terminal may keep us, since writing to a dead one can block."""
+
+
+class ChatApp(App[EdgeKVError]):
+    """Returns the error that kept the model from starting, if there was one."""
+
+    TITLE = "EdgeKV"
+    CSS_PATH = "edgekv.tcss"
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares both without ClassVar
+        (0, "-too-narrow"),
+        (40, "-narrow"),
+        (72, "-normal"),
+    ]
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-too-low"),
+        (10, "-low"),
+        (16, "-tall"),
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = APP_KEYS
+
+    def __init__(self, model: ChatModel, model_name: str) -> None:
+        # Sixteen colours cannot be mixed, and no colour at all means the terminal's own two.
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        self._chat = ChatScreen(model, model_name)
+        for theme in (DARK, LIGHT):
+            self.register_theme(theme)
+        uses_own_colours = not self.no_color and self.console.color_system != "standard"
+        self.theme = DARK.name if uses_own_colours else TERMINAL_DARK
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return extra_variables(self.current_theme)
+
+    def get_default_screen(self) -> Screen[None]:
+        return self._chat
+
+    def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, self._colour_markdown)
+        self._colour_markdown(self.current_theme)
+        self._end_on(signal.SIGTERM, signal.SIGINT)
+        if hasattr(signal, "SIGHUP"):
+            self._end_on(signal.SIGHUP)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        yield from super().get_system_commands(screen)
+        yield SystemCommand("New conversation", "Forget this one", self._chat.action_new)
+        if self._chat.check_action("show_plan", ()):
+            yield SystemCommand("Memory plan", "Line by line", self._chat.action_show_plan)
+        if self._chat.check_action("copy", ()):
+            yield SystemCommand("Copy the last answer", "Its exact text", self._chat.action_copy)
+
+    def action_interrupt(self) -> None:
+        focused = self.focused
+        selected = self.screen.get_selected_text() or (
+            focused.selected_text if isinstance(focused, TextArea) else ""
+        )
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.screen.clear_selection()
+        elif self._chat.turn is not None:
+            self._chat.action_stop()
+        else:
+            self.exit()
+
+    def action_help(self) -> None:
+        if self.screen.query("HelpPanel"):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
+
+    def _colour_markdown(self, theme: Theme) -> None:
+        self.console.push_theme(markdown_styles(self.theme_variables, theme.ansi))
+
+    def _end_on(self, *signals: signal.Signals) -> None:
+        """Leave the terminal as it was found when another program ends this one."""
+        loop = asyncio.get_running_loop()
+        for number in signals:
+            with suppress(NotImplementedError):  # Windows loops take no handlers
+                loop.add_signal_handler(number, self._end, 128 + number)
+
+    def _end(self, exit_code: int) -> None:
+        last_resort = threading.Timer(SECONDS_TO_EXIT, os._exit, (exit_code,))
+        last_resort.daemon = True
+        last_resort.start()
+        self.exit(return_code=exit_code)

@@ -1,0 +1,170 @@
+"""Markdown in two shapes that look alike: one that grows, and one that stands.
+
+Textual's Markdown widget can be appended to but is a widget per block, and a conversation of
+them makes every frame slow. So an answer is one of them while it is written, and one Rich
+renderable in one widget from then on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from rich import box
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.markdown import (
+    CodeBlock,
+    Heading,
+    HorizontalRule,
+    ListElement,
+    ListItem,
+    MarkdownElement,
+    TableElement,
+)
+from rich.markdown import Markdown as RichMarkdown
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.segment import Segment
+from rich.style import Style
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Span, Text
+from textual.content import Content
+from textual.widgets import Markdown
+from textual.widgets.markdown import MarkdownBlock, MarkdownFence
+
+from edgekv.tui.visible import visible
+
+CODE_THEMES = {(False, True): "nord", (False, False): "friendly"}
+"""Pygments styles by (terminal's own colours, dark)."""
+
+
+def parser() -> MarkdownIt:
+    """Markdown as models write it. HTML stays text: dropping it would hide part of an answer."""
+    markdown = MarkdownIt("gfm-like", {"html": False, "linkify": False})
+    markdown.core.ruler.push("as_written", _as_written)
+    return markdown
+
+
+def _as_written(state: StateCore) -> None:
+    """Keep line ends, and show what character references such as &#8238; stand for."""
+    for token in state.tokens:
+        for child in token.children or ():
+            child.content = visible(child.content)
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+
+
+def code_theme(is_ansi: bool, is_dark: bool) -> str:
+    return CODE_THEMES.get((is_ansi, is_dark), "ansi_dark" if is_dark else "ansi_light")
+
+
+def highlighted(code: str, language: str, theme: str) -> Text:
+    """Code in the colours of a Pygments style, whose background is left to the widget."""
+    text = Syntax("", language or "text", theme=theme).highlight(code)
+    text.rstrip()
+    text.style = ""
+    text.spans = [Span(s.start, s.end, _foreground(s.style)) for s in text.spans]
+    return text
+
+
+def _foreground(style: str | Style) -> Style:
+    assert isinstance(style, Style)
+    return Style(color=style.color, bold=style.bold, italic=style.italic)
+
+
+class _Fence(MarkdownFence):
+    """Code in the colours that `StandingMarkdown` gives it."""
+
+    @classmethod
+    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
+        return Content.from_rich_text(highlighted(code, language, code_theme(ansi, dark)))
+
+
+class GrowingMarkdown(Markdown):
+    """An answer while it is being written."""
+
+    def __init__(self) -> None:
+        super().__init__(parser_factory=parser, open_links=False)
+        self.BULLETS = ["• "]
+
+    def get_block_class(self, block_name: str) -> type[MarkdownBlock]:
+        is_code = block_name in {"fence", "code_block"}
+        return _Fence if is_code else super().get_block_class(block_name)
+
+
+class _StandingHeading(Heading):
+    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
+
+
+class _StandingCode(CodeBlock):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = highlighted(str(self.text).rstrip(), self.lexer_name, self.theme)
+        style = console.get_style("markdown.code_block", default="none")
+        yield Padding(code, (1, 2), style=style, expand=True)
+
+
+class _StandingItem(ListItem):
+    def render_mark(
+        self, console: Console, options: ConsoleOptions, mark: str, style_name: str
+    ) -> RenderResult:
+        style = console.get_style(style_name)
+        inner = options.update(width=max(1, options.max_width - len(mark)))
+        lines = console.render_lines(self.elements, inner, style=self.style)
+        for number, line in enumerate(lines):
+            yield Segment(mark if number == 0 else " " * len(mark), style)
+            yield from line
+            yield Segment.line()
+
+
+class _StandingList(ListElement):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        start = self.list_start or 0
+        width = len(str(start + len(self.items) - 1))
+        for number, item in enumerate(self.items, start=start):
+            assert isinstance(item, _StandingItem)
+            if self.list_type == "bullet_list_open":
+                yield from item.render_mark(console, options, "• ", "markdown.item.bullet")
+            else:
+                mark = f" {number:>{width}}. "
+                yield from item.render_mark(console, options, mark, "markdown.item.number")
+
+
+class _StandingRule(HorizontalRule):
+    new_line = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Rule(style="markdown.hr")
+
+
+class _StandingTable(TableElement):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(box=box.SQUARE, style="markdown.table.border", show_lines=True)
+        header = self.header.row.cells if self.header and self.header.row else []
+        for cell in header:
+            table.add_column(cell.content, header_style="markdown.table.header")
+        for row in self.body.rows if self.body else []:
+            table.add_row(*(cell.content for cell in row.cells))
+        yield table
+
+
+class StandingMarkdown(RichMarkdown):
+    """A finished answer as one renderable."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **RichMarkdown.elements,
+        "heading_open": _StandingHeading,
+        "fence": _StandingCode,
+        "code_block": _StandingCode,
+        "hr": _StandingRule,
+        "bullet_list_open": _StandingList,
+        "ordered_list_open": _StandingList,
+        "list_item_open": _StandingItem,
+        "table_open": _StandingTable,
+    }
+
+    def __init__(self, text: str, code_theme: str) -> None:
+        # A link shows its address: one that hides it could lead anywhere.
+        super().__init__("", code_theme=code_theme, hyperlinks=False)
+        self.parsed = parser().parse(visible(text))
