@@ -49,7 +49,7 @@ class SamplingParams(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     """A prompt in tokens and how to continue it.
 
-    Raises `ValueError` for an empty prompt or `max_tokens` below 1.
+    Raises `ValueError` for an empty prompt or a `max_tokens` that leaves nothing to do.
     """
 
     id: RequestId
@@ -58,12 +58,19 @@ class Request(msgspec.Struct, frozen=True):
     sampling: SamplingParams = SamplingParams()
     ignore_end: bool = False
     """Go on past the model's end-of-text tokens, up to `max_tokens`."""
+    generated: tuple[Token, ...] = ()
+    """What the answer already consists of; counts towards `max_tokens`."""
 
     def __post_init__(self) -> None:
         if not self.prompt:
             raise ValueError("a request needs at least one prompt token")
-        if self.max_tokens < 1:
-            raise ValueError("max_tokens must be at least 1")
+        if self.max_tokens <= len(self.generated):
+            raise ValueError("max_tokens must leave at least 1 token to generate")
+
+    @property
+    def known(self) -> tuple[Token, ...]:
+        """Every token there is to compute before the next one can be sampled."""
+        return self.prompt + self.generated
 
     @property
     def worst_case_cells(self) -> int:

@@ -116,7 +116,7 @@ class Engine:
 
     def _begin(self, seq: Sequence) -> Started:
         request = seq.request
-        self._backend.attach(seq.seq_id, request.sampling, request.prompt)
+        self._backend.attach(seq.seq_id, request.sampling, request.known)
         self._attached[request.id] = seq.seq_id
         return Started(request.id, len(request.prompt), seq.num_computed)
 

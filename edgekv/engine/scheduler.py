@@ -146,16 +146,16 @@ class Scheduler:
         if self._waits(entry):
             return None
         request = entry.request
-        promise = self._cache.promised(request.prompt)
+        promise = self._cache.promised(request.known)
         if promise is not None:
             entry.leader, entry.leader_length = self._running[promise.holder], promise.length
             return None
-        acquired = self._cache.acquire(request.prompt, request.worst_case_cells)
+        acquired = self._cache.acquire(request.known, request.worst_case_cells)
         if acquired is None:
             entry.no_room_since = self._num_ended
             return None
         del self._waiting[request.id]
-        seq = Sequence(request, acquired.seq_id, list(request.prompt), acquired.num_reused)
+        seq = Sequence(request, acquired.seq_id, list(request.known), acquired.num_reused)
         self._running[seq.seq_id] = seq
         return seq
 

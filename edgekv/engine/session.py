@@ -5,7 +5,7 @@ Submit ─ tokenise ─▶ Engine ─ Sampled(token) ─▶ TextStream ─▶ De
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -32,6 +32,8 @@ from edgekv.errors import InvalidValue, PromptTooLong, RequestError
 class _Answer:
     text: TextStream
     num_tokens: int = 0
+    untold: list[Token] = field(default_factory=list)
+    """Tokens since the last `Delta`."""
 
 
 class Session:
@@ -59,7 +61,7 @@ class Session:
             self._engine.submit(self._request(submit))
         except RequestError as error:
             return [Failed(submit.request_id, ErrorInfo.of(error))]
-        self._answers[submit.request_id] = _Answer(TextStream(submit.stop))
+        self._answers[submit.request_id] = self._rebuilt(submit)
         return []
 
     def cancel(self, request_id: RequestId) -> list[StreamEvent]:
@@ -96,7 +98,15 @@ class Session:
             max_tokens=room if submit.max_tokens is None else min(submit.max_tokens, room),
             sampling=submit.sampling,
             ignore_end=submit.ignore_end,
+            generated=submit.generated,
         )
+
+    def _rebuilt(self, submit: Submit) -> _Answer:
+        """An answer as it was when its last `Delta` was told."""
+        text = TextStream(submit.stop)
+        for token in submit.generated:
+            text.push(self._vocabulary.piece(token))
+        return _Answer(text, num_tokens=len(submit.generated))
 
     def _prompt_tokens(self, prompt: Prompt) -> tuple[Token, ...]:
         if isinstance(prompt, TextPrompt):
@@ -143,6 +153,7 @@ class Session:
         if answer is None:  # ended by a stop string earlier in this very step
             return []
         answer.num_tokens += 1
+        answer.untold.append(token)
         told = _delta(request_id, answer, answer.text.push(self._vocabulary.piece(token)))
         if answer.text.stopped:
             told += self._to_text(self._engine.stop(request_id))
@@ -150,4 +161,7 @@ class Session:
 
 
 def _delta(request_id: RequestId, answer: _Answer, text: str) -> list[StreamEvent]:
-    return [Delta(request_id, text, answer.num_tokens)] if text else []
+    if not text:
+        return []
+    tokens, answer.untold = tuple(answer.untold), []
+    return [Delta(request_id, text, answer.num_tokens, tokens)]

@@ -10,14 +10,14 @@ await worker.close()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from edgekv.budget.machine import read_machine
 from edgekv.budget.planner import plan_memory
 from edgekv.budget.wish import Wish
-from edgekv.core.events import Delta, Failed, Finished, Started
+from edgekv.core.events import Failed, Finished
 from edgekv.core.frames import (
     Cancel,
     Describe,
@@ -35,8 +35,9 @@ from edgekv.core.frames import (
 )
 from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts, Opening
 from edgekv.core.request import Segment, TextPrompt, Token
-from edgekv.errors import EdgeKVError, EngineDied, ModelError
+from edgekv.errors import EdgeKVError, EngineDied, ModelError, Unavailable
 from edgekv.service.engine_client import EngineClient
+from edgekv.service.recovery import Recovery, Stream
 
 
 class State(StrEnum):
@@ -68,6 +69,7 @@ class Worker:
         self._client: EngineClient | None = None
         self._opening: Opening | None = None
         self._restarting = asyncio.Lock()
+        self._recovery = Recovery()
         self._hear: Callable[[LoadStep], None] = lambda _: None
         self.state = State.STARTING
         self.facts: ModelFacts | None = None
@@ -115,13 +117,17 @@ class Worker:
             await self._give_up()
             raise
 
-    async def stream(self, submit: Submit) -> AsyncGenerator[Started | Delta | Finished]:
+    def stream(self, submit: Submit) -> Stream:
         """Run one request. The last event is `Finished`.
 
-        Raises the `EdgeKVError` of a request that fails: `RequestError`s before `Started`,
-        `EngineDied` at any time. Closing the iterator early cancels the request. After the
-        engine died the next request starts it again.
+        Raises the `EdgeKVError` of a request that fails: `RequestError`s before `Started`.
+        Closing the iterator early cancels the request. If the engine dies it is started again
+        and the answer goes on from where it was; `EngineDied` is for a request it died of.
         """
+        return self._recovery.stream(submit, self._attempt)
+
+    async def _attempt(self, submit: Submit) -> Stream:
+        """Run one request on one engine. Raises `EngineDied` when that ends."""
         client = await self._living_client()
         queue = client.open_stream(submit.request_id)
         client.send(submit)
@@ -198,15 +204,24 @@ class Worker:
         self._enter(State.READY)
 
     async def _living_client(self) -> EngineClient:
-        """The engine process, started again with the same plan if it died."""
+        """The engine process, started again if it died. Raises `Unavailable` if it cannot be."""
         async with self._restarting:
+            if self.state is State.CLOSED:
+                raise Unavailable("EdgeKV is shutting down; start it again to go on.")
             assert self._client is not None, "start comes first"
-            if self._client.death is not None and self.state is not State.CLOSED:
-                self._enter(State.RESTARTING)
-                self.num_restarts += 1
-                self._client = await EngineClient.start()
-                await self._open()
+            if self._client.death is not None:
+                await self._restart()
             return self._client
+
+    async def _restart(self) -> None:
+        self._enter(State.RESTARTING)
+        self.num_restarts += 1
+        self._client = await EngineClient.start()
+        try:
+            await self._open()
+        except EdgeKVError as error:
+            self._enter(State.FAILED)
+            raise Unavailable(f"The engine cannot be started again: {error}") from error
 
     async def _give_up(self) -> None:
         if self._client is not None:

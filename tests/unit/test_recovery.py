@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 
 import pytest
 
@@ -14,6 +15,13 @@ from edgekv.service.recovery import Recovery, Stream
 
 LENGTH = 6
 """Tokens of every answer: 0, 1, 2, …"""
+
+
+class OthersRun:
+    """Awaiting it lets every other task run once."""
+
+    def __await__(self) -> Generator[None]:
+        yield
 
 
 class Engine:
@@ -37,7 +45,7 @@ class Engine:
             yield Started(submit.request_id, 1, 0)
             for token in range(len(submit.generated), LENGTH):
                 for _ in range(3):  # others get their turns
-                    await asyncio.sleep(0)
+                    await OthersRun()
                     self.die_if_deadly(submit, token, death)
                 yield Delta(submit.request_id, f"{token} ", token + 1, (Token(token),))
             yield Finished(submit.request_id, FinishReason.LENGTH, LENGTH)
@@ -109,7 +117,7 @@ def test_one_death_from_outside_costs_nobody_anything() -> None:
         engine, recovery = Engine(), Recovery()
         tasks = [asyncio.create_task(answer(recovery, engine, name)) for name in "abc"]
         for _ in range(8):
-            await asyncio.sleep(0)
+            await OthersRun()
         engine.kill()
         return list(await asyncio.gather(*tasks))
 
@@ -122,10 +130,10 @@ def test_a_caller_that_leaves_while_suspected_blocks_nobody() -> None:
         leaver = asyncio.create_task(answer(recovery, engine, "a"))
         stayer = asyncio.create_task(answer(recovery, engine, "b"))
         for _ in range(8):
-            await asyncio.sleep(0)
+            await OthersRun()
         engine.kill()
         for _ in range(4):
-            await asyncio.sleep(0)
+            await OthersRun()
         leaver.cancel()
         return await stayer
 
