@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgekv.budget.metadata import ModelKeys, at
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -133,7 +135,7 @@ def read_geometry(metadata: Mapping[str, str]) -> Geometry | None:
     missing or makes no sense counts as 0, so a damaged file gives a small geometry, not an
     error; llama.cpp is the one to refuse it.
     """
-    keys = _Keys(metadata)
+    keys = ModelKeys(metadata)
     if keys.architecture in _NO_CLOSED_FORM:
         return None
     if keys.architecture in _ENCODERS:
@@ -156,7 +158,7 @@ def read_geometry(metadata: Mapping[str, str]) -> Geometry | None:
     )
 
 
-def _layer(keys: _Keys, il: int, *, is_windowed: bool) -> Layer:
+def _layer(keys: ModelKeys, il: int, *, is_windowed: bool) -> Layer:
     is_recurrent = _is_recurrent(keys, il)
     state_width = _state_width(keys) if is_recurrent else 0
     if is_recurrent and keys.architecture != "falcon-h1":  # its layers do both
@@ -172,7 +174,7 @@ def _layer(keys: _Keys, il: int, *, is_windowed: bool) -> Layer:
     )
 
 
-def _window(keys: _Keys) -> int:
+def _window(keys: ModelKeys) -> int:
     rule = _WINDOW_RULES.get(keys.architecture)
     if rule is None:
         return 0
@@ -182,10 +184,10 @@ def _window(keys: _Keys) -> int:
     return rule.window or 0 if stated and rule.is_fixed else stated
 
 
-def _is_windowed(keys: _Keys, il: int) -> bool:
+def _is_windowed(keys: ModelKeys, il: int) -> bool:
     listed = keys.numbers("attention.sliding_window_pattern")
     if len(listed) > 1:
-        return bool(_at(listed, il))
+        return bool(at(listed, il))
     rule = _WINDOW_RULES[keys.architecture]
     if keys.architecture == "lfm2":
         return not _is_recurrent(keys, il)
@@ -195,14 +197,14 @@ def _is_windowed(keys: _Keys, il: int) -> bool:
     return il % period != (0 if rule.dense_first else period - 1)
 
 
-def _is_recurrent(keys: _Keys, il: int) -> bool:
+def _is_recurrent(keys: ModelKeys, il: int) -> bool:
     architecture = keys.architecture
     if architecture in _FULLY_RECURRENT or architecture == "falcon-h1":
         return True
     if architecture in _FULL_ATTENTION_INTERVAL:
         listed = keys.numbers("attention.recurrent_layers")
         if listed:
-            return bool(_at(listed, il))
+            return bool(at(listed, il))
         default = _FULL_ATTENTION_INTERVAL[architecture]
         return (il + 1) % max(1, keys.number("full_attention_interval", default)) != 0
     if architecture in _RECURRENT_WITHOUT_HEADS:
@@ -212,7 +214,7 @@ def _is_recurrent(keys: _Keys, il: int) -> bool:
     return False
 
 
-def _is_indexed(keys: _Keys, il: int) -> bool:
+def _is_indexed(keys: ModelKeys, il: int) -> bool:
     if keys.architecture not in _INDEXED:
         return False
     if keys.architecture == "minimax-m3":
@@ -221,13 +223,13 @@ def _is_indexed(keys: _Keys, il: int) -> bool:
         return False
     listed = keys.numbers("attention.indexer.types")
     if listed:
-        return bool(_at(listed, il))
+        return bool(at(listed, il))
     if keys.architecture == "glm-dsa" and keys.number("context_length") >= 2**20:
         return il < 2 or (il - 2) % 4 == 0  # GLM-5.2 files that do not list theirs
     return keys.architecture != "dots3note" and keys.architecture != "hy_v4"
 
 
-def _state_width(keys: _Keys) -> int:
+def _state_width(keys: ModelKeys) -> int:
     """Elements of recurrent state that one layer keeps for one sequence id.
 
     Source: `llama_hparams::n_embd_r` (the convolution's last inputs) + `n_embd_s` (the state).
@@ -249,54 +251,10 @@ def _state_width(keys: _Keys) -> int:
     return convolution + inner * state
 
 
-def _layers_with_own_cache(keys: _Keys, num_layers: int) -> int:
+def _layers_with_own_cache(keys: ModelKeys, num_layers: int) -> int:
     """Layers from here on read an earlier layer's cache."""
     if keys.architecture == "gemma3n":
         return 20
     if keys.architecture == "gemma4":
         return num_layers - keys.number("attention.shared_kv_layers")
     return num_layers
-
-
-class _Keys:
-    """A model's metadata by the part of the key behind the architecture's name."""
-
-    def __init__(self, metadata: Mapping[str, str]) -> None:
-        self._metadata = metadata
-        self.architecture = metadata.get("general.architecture", "")
-
-    def numbers(self, key: str) -> list[int]:
-        """A list's items, a single number as a list of one, [] for anything else."""
-        text = self._metadata.get(f"{self.architecture}.{key}", "")
-        words = text.strip("[]").replace("true", "1").replace("false", "0").split(",")
-        stripped = [word.strip() for word in words]
-        return [int(word) for word in stripped] if all(map(_is_number, stripped)) else []
-
-    def number(self, key: str, default: int = 0) -> int:
-        return next(iter(self.numbers(key)), default)
-
-    def per_layer(self, key: str, il: int) -> int:
-        """One number for all layers, or one for each."""
-        listed = self.numbers(key)
-        return listed[0] if len(listed) == 1 else _at(listed, il)
-
-    def kv_heads(self, il: int) -> int:
-        key = "attention.head_count_kv"
-        return self.per_layer(key if self.numbers(key) else "attention.head_count", il)
-
-    def head_length(self, kind: str, *, is_windowed: bool) -> int:
-        """Elements of one head's key or value."""
-        length = self.number(f"attention.{kind}_length")
-        if not length and (heads := self.per_layer("attention.head_count", 0)):
-            length = self.number("embedding_length") // heads
-        if is_windowed:
-            return self.number(f"attention.{kind}_length_swa", length)
-        return length
-
-
-def _at(items: list[int], index: int) -> int:
-    return items[index] if index < len(items) else 0
-
-
-def _is_number(word: str) -> bool:
-    return len(word) <= 12 and word.isascii() and word.isdigit()
