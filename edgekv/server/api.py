@@ -135,8 +135,10 @@ class Api:
     def _facts(self) -> ModelFacts:
         """Raises `NotReady` unless a request can be taken; while the engine restarts it can."""
         facts, state = self._worker.facts, self._worker.state
-        if state in (State.FAILED, State.CLOSED):
+        if state is State.CLOSED:
             raise NotReady("The server is stopping; send the request again later.")
+        if state is State.FAILED:
+            raise NotReady("The engine could not be started again; start the server anew.")
         if facts is None or self._worker.allocation is None:
             raise NotReady("The model is still loading; try again in a moment.")
         return facts

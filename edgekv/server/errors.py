@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -24,16 +26,19 @@ STATUS: dict[type[EdgeKVError], int] = {
     UnknownModel: 404,
     RequestError: 400,
     NotReady: 503,
-    EngineDied: 503,
+    EngineDied: 500,
     DoesNotFit: 503,
     ModelError: 503,
-    Unavailable: 501,
+    Unavailable: 503,
     EdgeKVError: 500,
 }
 """The nearest class in an error's ancestry counts."""
 
-RETRY_SECONDS = {NotReady: 1, EngineDied: 1}
-"""What is worth asking again, and when."""
+RETRY_HEADERS = {
+    NotReady: {"Retry-After": "1"},
+    # OpenAI's clients obey this one; the request would only end the engine again.
+    EngineDied: {"x-should-retry": "false"},
+}
 
 HTTP_CODES = {
     401: "invalid_api_key",
@@ -43,6 +48,12 @@ HTTP_CODES = {
     413: "body_too_large",
 }
 """Codes of what the protocol itself refuses."""
+
+HTTP_SENTENCES = {
+    404: "There is nothing at this path; /v1/models and /v1/chat/completions are two that exist.",
+    405: "This path answers other methods; the Allow header lists them.",
+}
+"""In place of Starlette's two words."""
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
@@ -66,15 +77,15 @@ def answer_of(error: EdgeKVError) -> ErrorAnswer:
 
 
 def error_response(error: EdgeKVError) -> Response:
-    seconds = RETRY_SECONDS.get(type(error))
-    headers = {} if seconds is None else {"Retry-After": str(seconds)}
-    return json_response(answer_of(error), status_of(error), headers)
+    return json_response(answer_of(error), status_of(error), RETRY_HEADERS.get(type(error)))
 
 
 def http_error_response(error: HTTPException) -> Response:
-    code = HTTP_CODES.get(error.status_code, "http_error")
-    answer = _answer(error.status_code, error.detail, code, None)
-    return json_response(answer, error.status_code, dict(error.headers or {}))
+    status = error.status_code
+    is_bare = error.detail == HTTPStatus(status).phrase
+    message = HTTP_SENTENCES.get(status, error.detail) if is_bare else error.detail
+    answer = _answer(status, message, HTTP_CODES.get(status, "http_error"), None)
+    return json_response(answer, status, dict(error.headers or {}))
 
 
 def internal_error_response() -> Response:

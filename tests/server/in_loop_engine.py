@@ -14,7 +14,7 @@ from queue import SimpleQueue
 import pytest
 
 from edgekv.budget.wish import Wish
-from edgekv.core.frames import LENGTH_BYTES, Command, Open, decode_command, encode
+from edgekv.core.frames import LENGTH_BYTES, Command, Open, Submit, decode_command, encode
 from edgekv.core.plan import (
     Choice,
     CostLine,
@@ -61,9 +61,12 @@ class InLoopEngine:
     def __init__(self, library: FakeLibrary) -> None:
         self.stdin = self
         self.stdout = asyncio.StreamReader()
+        self.idle = asyncio.Event()
+        self._heard: asyncio.Queue[Command] = asyncio.Queue()
         self.is_held = False
         self.holds_open = False
         """Stand still when a model is to be opened."""
+        self.dies_of_requests = False
         self._inbox: SimpleQueue[Command] = SimpleQueue()
         self._engine = EngineProcess(
             library,
@@ -77,7 +80,11 @@ class InLoopEngine:
     def write(self, frame: bytes) -> None:
         command = decode_command(frame[LENGTH_BYTES:])
         self.is_held = self.is_held or (self.holds_open and isinstance(command, Open))
+        if self.dies_of_requests and isinstance(command, Submit):
+            self.end(-6)
         self._inbox.put(command)
+        self._heard.put_nowait(command)
+        self.idle.clear()
         self._wake()
 
     def close(self) -> None:
@@ -93,6 +100,11 @@ class InLoopEngine:
 
     async def wait(self) -> int:
         return await asyncio.shield(self._exit_code)
+
+    async def hears(self, kind: type[Command]) -> None:
+        """Wait for the next command of that kind."""
+        while not isinstance(await self._heard.get(), kind):
+            pass
 
     def hold(self) -> None:
         """Take no step until `go_on`."""
@@ -110,8 +122,9 @@ class InLoopEngine:
     def _take_turn(self) -> None:
         self._is_due = False
         session = self._engine._session
-        is_idle = self._inbox.empty() and (session is None or session.is_idle)
-        if not self.is_held and not is_idle and not self._exit_code.done():
+        if self._inbox.empty() and (session is None or session.is_idle):
+            self.idle.set()
+        elif not self.is_held and not self._exit_code.done():
             self._engine.turn()
             self._wake()
 
@@ -122,7 +135,7 @@ class Engines:
     def __init__(self, library: FakeLibrary) -> None:
         self.library = library
         self.started: list[InLoopEngine] = []
-        self.holds_open = False
+        self.holds_open = self.die_of_requests = False
 
     @property
     def last(self) -> InLoopEngine:
@@ -131,6 +144,7 @@ class Engines:
     async def start(self) -> EngineClient:
         engine = InLoopEngine(self.library)
         engine.holds_open = self.holds_open
+        engine.dies_of_requests = self.die_of_requests
         self.started.append(engine)
         return EngineClient(engine)  # type: ignore[arg-type]
 
