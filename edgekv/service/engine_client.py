@@ -32,6 +32,9 @@ from edgekv.service.own_command import own_command
 LOG_LIMIT_BYTES = 4 * 1024 * 1024
 SECONDS_TO_END = 5.0
 """How long a process may take to end after its stdin closed, before it is killed."""
+SECONDS_OF_SILENCE = 600.0
+"""How long work may be pending without a frame before the process counts as hung. One step of
+a 70B model on a slow processor takes minutes."""
 
 EventQueue = asyncio.Queue[StreamEvent | EngineDied]
 
@@ -39,7 +42,7 @@ EventQueue = asyncio.Queue[StreamEvent | EngineDied]
 class EngineClient:
     """One engine process, from `start` to its end. Belongs to one asyncio loop."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, seconds_of_silence: float) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
@@ -47,13 +50,15 @@ class EngineClient:
         self._replies: dict[int, asyncio.Future[Reply]] = {}
         self._progress: dict[int, Callable[[float], None]] = {}
         self._streams: dict[RequestId, EventQueue] = {}
+        self._seconds_of_silence = seconds_of_silence
+        self._is_hung = False
         self._reading = asyncio.create_task(self._read())
         self.snapshot = Snapshot()
         self.death: EngineDied | None = None
         """Why the process can take no more frames."""
 
     @classmethod
-    async def start(cls) -> EngineClient:
+    async def start(cls, seconds_of_silence: float = SECONDS_OF_SILENCE) -> EngineClient:
         with _open_log() as log:
             process = await asyncio.create_subprocess_exec(
                 *own_command("engine"),
@@ -64,7 +69,7 @@ class EngineClient:
                 # Ctrl+C in the terminal is for the front end alone.
                 start_new_session=True,
             )
-        return cls(process)
+        return cls(process, seconds_of_silence)
 
     @property
     def pid(self) -> int:
@@ -87,7 +92,8 @@ class EngineClient:
         if self.death is not None:
             raise self.death
         number = next(self._calls)
-        future = self._replies[number] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._replies[number] = future
         if on_progress is not None:
             self._progress[number] = on_progress
         try:
@@ -123,11 +129,25 @@ class EngineClient:
     async def _read(self) -> None:
         try:
             while True:
-                prefix = await self._stdout.readexactly(LENGTH_BYTES)
-                body = await self._stdout.readexactly(frame_length(prefix))
-                self._receive(decode_engine_frame(body))
+                self._receive(await self._next_frame())
         except (asyncio.IncompleteReadError, ConnectionError):
             self._die(await self._process.wait())
+
+    async def _next_frame(self) -> EngineFrame:
+        """Kills a process that owes an answer and stays silent for too long."""
+        reading = asyncio.create_task(self._read_frame())
+        while not reading.done():
+            owed = bool(self._streams or self._replies)
+            await asyncio.wait({reading}, timeout=self._seconds_of_silence)
+            if owed and not reading.done():
+                self._is_hung = True
+                self._process.kill()
+                break
+        return await reading
+
+    async def _read_frame(self) -> EngineFrame:
+        prefix = await self._stdout.readexactly(LENGTH_BYTES)
+        return decode_engine_frame(await self._stdout.readexactly(frame_length(prefix)))
 
     def _receive(self, frame: EngineFrame) -> None:
         if isinstance(frame, StepFrame):
@@ -143,6 +163,8 @@ class EngineClient:
 
     def _die(self, exit_code: int) -> None:
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+        if self._is_hung:
+            how = f"no sign of life for {self._seconds_of_silence:g} seconds"
         self.death = EngineDied(
             f"The engine process ended ({how}); send the request again and it starts anew."
         )

@@ -105,6 +105,18 @@ def test_a_call_that_the_engine_dies_of_is_answered(starter_model: Path) -> None
     with_client(use)
 
 
+def test_a_hung_engine_is_killed_when_it_owes_an_answer(starter_model: Path) -> None:
+    async def run() -> None:
+        client = await EngineClient.start(seconds_of_silence=5)
+        await open_model(client, starter_model)
+        os.kill(client.pid, signal.SIGSTOP)
+        with pytest.raises(EngineDied, match="no sign of life for 5 seconds"):
+            await client.call(lambda call: Describe(call, str(starter_model)))
+        await client.close()
+
+    asyncio.run(run())
+
+
 def test_a_refusal_arrives_as_the_error_it_is(tmp_path: Path) -> None:
     async def use(client: EngineClient) -> None:
         with pytest.raises(ModelError, match="no model file"):
