@@ -6,10 +6,6 @@ import asyncio
 import itertools
 import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import IO
-
-import platformdirs
 
 from edgekv.core.events import StreamEvent
 from edgekv.core.frames import (
@@ -27,9 +23,9 @@ from edgekv.core.frames import (
 )
 from edgekv.core.request import RequestId
 from edgekv.errors import EngineDied
+from edgekv.service.engine_log import EngineLog
 from edgekv.service.own_command import own_command
 
-LOG_LIMIT_BYTES = 4 * 1024 * 1024
 SECONDS_TO_END = 5.0
 """How long a process may take to end after its stdin closed, before it is killed."""
 SECONDS_OF_SILENCE = 600.0
@@ -42,7 +38,9 @@ EventQueue = asyncio.Queue[StreamEvent | EngineDied]
 class EngineClient:
     """One engine process, from `start` to its end. Belongs to one asyncio loop."""
 
-    def __init__(self, process: asyncio.subprocess.Process, seconds_of_silence: float) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, log: EngineLog, seconds_of_silence: float
+    ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
@@ -50,6 +48,7 @@ class EngineClient:
         self._replies: dict[int, asyncio.Future[Reply]] = {}
         self._progress: dict[int, Callable[[float], None]] = {}
         self._streams: dict[RequestId, EventQueue] = {}
+        self._log = log
         self._seconds_of_silence = seconds_of_silence
         self._is_hung = False
         self._reading = asyncio.create_task(self._read())
@@ -59,21 +58,27 @@ class EngineClient:
 
     @classmethod
     async def start(cls, seconds_of_silence: float = SECONDS_OF_SILENCE) -> EngineClient:
-        with _open_log() as log:
+        log = EngineLog()
+        with log.open() as stream:
             process = await asyncio.create_subprocess_exec(
                 *own_command("engine"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=log,
+                stderr=stream,
                 env=os.environ | {"GGML_NO_BACKTRACE": "1"},
                 # Ctrl+C in the terminal is for the front end alone.
                 start_new_session=True,
             )
-        return cls(process, seconds_of_silence)
+        return cls(process, log, seconds_of_silence)
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def died_of_memory(self) -> bool:
+        """Whether this process ended because memory ran out, as far as anybody can tell."""
+        return self.death is not None and self._log.tells_of_memory()
 
     def send(self, command: Command) -> None:
         """Queue a command for the pipe. A dead process is noticed by whoever waits for it."""
@@ -173,14 +178,3 @@ class EngineClient:
                 future.set_exception(self.death)
         for queue in self._streams.values():
             queue.put_nowait(self.death)
-
-
-def _open_log() -> IO[bytes]:
-    """The file that the engine's stderr goes to; nowhere if it cannot be written."""
-    try:
-        folder = platformdirs.user_log_path("edgekv", appauthor=False, ensure_exists=True)
-        path = folder / "engine.log"
-        full = path.exists() and path.stat().st_size > LOG_LIMIT_BYTES
-        return path.open("wb" if full else "ab")
-    except OSError:
-        return Path(os.devnull).open("wb")

@@ -10,8 +10,9 @@ await worker.close()
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from edgekv.budget.machine import read_machine
@@ -35,9 +36,14 @@ from edgekv.core.frames import (
 )
 from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts, Opening
 from edgekv.core.request import Segment, TextPrompt, Token
-from edgekv.errors import EdgeKVError, EngineDied, ModelError, Unavailable
+from edgekv.errors import DoesNotFit, EdgeKVError, EngineDied, ModelError, Unavailable
 from edgekv.service.engine_client import EngineClient
 from edgekv.service.recovery import Recovery, Stream
+
+SHARE_AFTER_SHORTAGE = 0.8
+"""What an engine that ran out of memory gets of its plan the next time."""
+
+_log = logging.getLogger(__name__)
 
 
 class State(StrEnum):
@@ -214,14 +220,29 @@ class Worker:
             return self._client
 
     async def _restart(self) -> None:
+        assert self._client is not None
+        needs_less = self._client.died_of_memory
         self._enter(State.RESTARTING)
         self.num_restarts += 1
         self._client = await EngineClient.start()
         try:
+            if needs_less:
+                await self._plan_smaller(self._client)
             await self._open()
         except EdgeKVError as error:
             self._enter(State.FAILED)
             raise Unavailable(f"The engine cannot be started again: {error}") from error
+
+    async def _plan_smaller(self, client: EngineClient) -> None:
+        """A plan for less memory, or the same one where what the user fixed leaves no choice."""
+        assert self.plan is not None
+        smaller = int(self.plan.total_bytes * SHARE_AFTER_SHORTAGE)
+        before, self._wish = self._wish, replace(self._wish, memory_bytes=smaller)
+        try:
+            await self._plan(client)
+        except DoesNotFit as error:
+            self._wish = before
+            _log.warning("The engine ran out of memory and no smaller plan fits: %s", error)
 
     async def _give_up(self) -> None:
         if self._client is not None:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import platformdirs
 import psutil
 import pytest
 
@@ -147,3 +148,22 @@ def test_a_start_that_fails_leaves_nothing_running(starter_model: Path, tmp_path
 
     asyncio.run(run(tmp_path / "absent.gguf", WISH, ModelError))
     asyncio.run(run(starter_model, Wish(memory_bytes=100_000_000), DoesNotFit))
+
+
+def test_an_engine_that_ran_out_of_memory_starts_again_smaller(starter_model: Path) -> None:
+    async def run() -> None:
+        worker = Worker(str(starter_model), Wish(memory_bytes=400 * 1024**2))
+        await worker.start()
+        assert worker.plan is not None
+        before = worker.plan
+        assert worker.engine_pid is not None
+        log = platformdirs.user_log_path("edgekv", appauthor=False) / "engine.log"
+        with log.open("ab") as stream:  # what ggml says before it aborts
+            stream.write(b"ggml_backend_alloc: failed to allocate buffer\n")
+        os.kill(worker.engine_pid, signal.SIGABRT)
+        events = [event async for event in worker.stream(always_stop("a", 3))]
+        assert isinstance(events[-1], Finished)
+        assert worker.plan.total_bytes <= before.total_bytes * 0.8
+        await worker.close()
+
+    asyncio.run(run())
