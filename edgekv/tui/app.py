@@ -32,7 +32,7 @@ SECONDS_TO_EXIT = 5.0
 """After a hang-up: how long the terminal may keep us, since writing to a dead one can block."""
 
 
-class ChatApp(App[EdgeKVError]):
+class ChatApp(App[EdgeKVError], inherit_bindings=False):
     """Returns the error that kept the model from starting, if there was one."""
 
     TITLE = "EdgeKV"
@@ -40,7 +40,7 @@ class ChatApp(App[EdgeKVError]):
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares both without ClassVar
         (0, "-too-narrow"),
         (40, "-narrow"),
-        (72, "-normal"),
+        (78, "-normal"),
     ]
     VERTICAL_BREAKPOINTS = [  # noqa: RUF012
         (0, "-too-low"),

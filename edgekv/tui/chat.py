@@ -140,8 +140,7 @@ class ChatScreen(Screen[None]):
     async def _begin(self, asked: Conversation, question: Line) -> None:
         answer = await self.query_one(Transcript).add_answer()
         self.turn = turn = Turn(asked, question, answer)
-        waits_for = "the question" if self._is_ready.is_set() else "the model"
-        answer.show_figures(f"reading {waits_for}" if self._is_ready.is_set() else "")
+        answer.show_figures("reading" if self._is_ready.is_set() else "waiting for the model")
         turn.task = self.run_worker(self._write(turn), group="answer")
         self.refresh_bindings()
 

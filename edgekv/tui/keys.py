@@ -82,11 +82,13 @@ CHAT_KEYS: list[BindingType] = [
     Binding(
         "ctrl+c",
         "app.interrupt",
-        "Quit",
+        "Stop or quit",
+        show=False,
         id="chat.interrupt",
         priority=True,
         tooltip="Copy what is selected; else stop the answer; else quit",
     ),
+    Binding("ctrl+q", "app.quit", "Quit", id="chat.quit", tooltip="Quit at once"),
 ]
 
 PLAN_KEYS: list[BindingType] = [
@@ -98,14 +100,11 @@ PLAN_KEYS: list[BindingType] = [
         tooltip="Go back to the conversation",
     ),
     Binding(
-        "ctrl+c", "app.interrupt", "Quit", show=False, id="plan.interrupt", tooltip="As in the chat"
+        "ctrl+c,ctrl+q", "app.quit", "Quit", show=False, id="plan.quit", tooltip="Quit at once"
     ),
 ]
 
 APP_KEYS: list[BindingType] = [
-    Binding(
-        "ctrl+q", "quit", "Quit", show=False, id="app.quit", priority=True, tooltip="Quit at once"
-    ),
     Binding(
         "f1",
         "help",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Static
@@ -13,6 +16,9 @@ from edgekv.core.frames import Snapshot
 from edgekv.core.plan import Label, MemoryPlan
 from edgekv.service.worker import LoadStep, State
 from edgekv.tui.words import load_words
+
+NUM_MODEL_PARTS = 2
+"""Weights and compute come first and never change; what follows is KV."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +72,59 @@ def short_size(num_bytes: int) -> str:
     return f"{rounded.removesuffix('.0')}{unit[0]}"
 
 
-class MemoryBar(Static):
-    """How a start goes on, then the plan's memory by what it holds."""
+class Bar(Static):
+    """A line of coloured stretches as wide as the widget: (glyph, theme variable, size)."""
+
+    stretches: reactive[tuple[tuple[str, str, int], ...]] = reactive(())
+
+    def render(self) -> Content:
+        cells = split_cells([size for _, _, size in self.stretches], self.content_size.width)
+        return Content.assemble(
+            *(
+                (glyph * count, f"${variable}")
+                for (glyph, variable, _), count in zip(self.stretches, cells, strict=True)
+            )
+        )
+
+
+class MemoryBar(Vertical):
+    """How a start goes on, then the plan's memory by what it holds, with a legend."""
 
     step: reactive[LoadStep] = reactive(LoadStep(State.STARTING))
     parts: reactive[tuple[MemoryPart, ...]] = reactive(())
 
-    def render(self) -> Content:
-        width = max(self.content_size.width, 1)
-        if not self.parts:
-            return self._progress(width)
-        cells = split_cells([part.num_bytes for part in self.parts], width)
-        has_colours = not self.app.no_color
-        bar = [
-            (("━" if has_colours else part.glyph) * count, f"${part.variable}")
-            for part, count in zip(self.parts, cells, strict=True)
-        ]
-        legend: list[str | tuple[str, str]] = []
-        for part in self.parts:
-            legend.append(("■ " if has_colours else f"{part.glyph} ", f"${part.variable}"))
-            # No break inside an entry, so that a narrow window wraps between them.
-            words = f"{part.name} {short_size(part.num_bytes)}".replace(" ", "\N{NO-BREAK SPACE}")
-            legend.append((f"{words}  ", "$quiet"))
-        return Content.assemble(*bar, "\n", *legend)
+    def compose(self) -> ComposeResult:
+        yield Bar()
+        with Horizontal(classes="legend"):
+            yield Static(classes="model-part")
+            yield Static(classes="kv-part")
 
-    def _progress(self, width: int) -> Content:
-        words, fraction = load_words(self.step), self.step.fraction
-        done = round(width * fraction)
-        return Content.assemble(
-            ("━" * done, "$primary"), ("─" * (width - done), "$line"), "\n", (words, "$quiet")
+    def watch_step(self) -> None:
+        self._show_progress()
+
+    def watch_parts(self) -> None:
+        if not self.parts:
+            self._show_progress()
+            return
+        plain = self.app.no_color
+        self.query_one(Bar).stretches = tuple(
+            (part.glyph if plain else "━", part.variable, part.num_bytes) for part in self.parts
         )
+        entries = [
+            Content.assemble(
+                (part.glyph if plain else "■", f"${part.variable}"),
+                f" {part.name} {short_size(part.num_bytes)}  ",
+            )
+            for part in self.parts
+        ]
+        self._write_legend(*entries[:NUM_MODEL_PARTS], kv=entries[NUM_MODEL_PARTS:])
+
+    def _show_progress(self) -> None:
+        if not self.parts:
+            done = round(self.step.fraction * 1000)
+            self.query_one(Bar).stretches = (("━", "primary", done), ("─", "line", 1000 - done))
+            self._write_legend(Content(load_words(self.step)))
+
+    def _write_legend(self, *model: Content, kv: Sequence[Content] = ()) -> None:
+        self.query_one(".model-part", Static).update(Content("").join(model))
+        self.query_one(".kv-part", Static).update(Content("").join(kv))
