@@ -61,14 +61,16 @@ def _plain_weights(buffer: BufferSize) -> CostLine:
 
 
 def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
-    vocabulary = engine.facts.num_vocab
     ids = f"{choice.num_seqs} sequence ids"
-    how = {
-        "kv": _kv_sentence(engine.geometry, choice),
-        "recurrent": f"state of recurrent layers for {ids}, whatever the context",
-        "compute": f"room to compute {choice.ubatch} tokens at once over {choice.cells:,} cells",
-        "output": f"{ids} x {vocabulary:,} words of the vocabulary x 4 bytes",
-    }[buffer.label]
+    match buffer.label:
+        case "kv":
+            how = _kv_sentence(engine.geometry, choice)
+        case "recurrent":
+            how = f"state of recurrent layers for {ids}, whatever the context"
+        case "output":
+            how = f"{ids} x {engine.facts.num_vocab:,} words of the vocabulary x 4 bytes"
+        case _:
+            how = f"room to compute {choice.ubatch} tokens at once over {choice.cells:,} cells"
     return CostLine(buffer.device, buffer.label, buffer.bytes, how)
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from edgekv.budget.devices import Budget
+from edgekv.budget.dry_run import DryRun
 from edgekv.budget.formulas import fits_widths
+from edgekv.budget.judge import Judge
 from edgekv.budget.machine import MIB
 from edgekv.budget.search import (
     LLAMA_MAX_SEQ,
     Case,
-    Fits,
     best_choice,
-    largest_context,
+    largest_choice,
     most_frugal_choice,
     with_wish,
 )
 from edgekv.budget.sizes import format_size
 from edgekv.core.plan import Choice
 from edgekv.errors import DoesNotFit, InvalidValue
+
+MOST_ROUNDS = 4
 
 
 def check_wish(case: Case, budget: Budget) -> None:
@@ -27,15 +30,30 @@ def check_wish(case: Case, budget: Budget) -> None:
         raise InvalidValue(param, sentence)
 
 
-def refusal(
-    case: Case, budget: Budget, fits: Fits, needed_bytes: Callable[[Choice], int]
-) -> DoesNotFit:
-    """Why nothing fits, and the smallest change that helps."""
-    needed = needed_bytes(most_frugal_choice(case))
-    available = budget.total_bytes
+async def refusal(case: Case, judge: Judge, run: DryRun) -> DoesNotFit:
+    """Why nothing fits, and the smallest change that helps.
+
+    `run` is the dry run of the most frugal choice.
+    """
+    needed = judge.needed_bytes(run)
+    remedies = [remedy async for remedy in _remedies(case, judge, run)]
+    return _does_not_fit(case, judge, needed, remedies[0])
+
+
+def known_refusal(case: Case, judge: Judge) -> DoesNotFit:
+    """The refusal where recurrent state alone is too much, so that no dry run was made."""
+    slots = most_frugal_choice(case).slots
+    while slots > 1 and not judge.may_run(most_frugal_choice(with_wish(case, slots=slots))):
+        slots -= 1
+    needed = judge.known_bytes(most_frugal_choice(case))
+    return _does_not_fit(case, judge, needed, f"take --slots {slots} or less")
+
+
+def _does_not_fit(case: Case, judge: Judge, needed: int, remedy: str) -> DoesNotFit:
+    available = judge.budget.total_bytes
     sentence = (
-        f"{_wished(case)} needs {format_size(needed)} and {format_size(available)} may be used; "
-        f"{next(_remedies(case, budget, fits, needed))}."
+        f"{_wished(case)} needs {format_size(needed)} "
+        f"and {format_size(available)} may be used; {remedy}."
     )
     return DoesNotFit(sentence, needed, available)
 
@@ -115,28 +133,40 @@ def _wished(case: Case) -> str:
     return f"{case.facts.name} with one conversation of {case.least_context} tokens"
 
 
-def _remedies(case: Case, budget: Budget, fits: Fits, needed: int) -> Iterator[str]:
+async def _remedies(case: Case, judge: Judge, run: DryRun) -> AsyncIterator[str]:
     """Smallest change first; there is always one."""
-    wish = case.wish
-    yield from _smaller_wishes(case, fits)
+    wish, needed = case.wish, judge.needed_bytes(run)
+    for field, words in _LARGEST.items():
+        if getattr(wish, field) is not None and (
+            largest := await _largest(case, judge, run, field)
+        ):
+            yield f"{words} {getattr(largest, field)}"
+    free_types = with_wish(case, kv_type_k=None, kv_type_v=None)
+    if free_types != case and (best := best_choice(free_types, judge.spare_by_estimate(run))):
+        yield f"--kv-type {best.kv_type_k} fits"
     if wish.gpu_layers:
         yield "take fewer --gpu-layers"
-    if wish.memory_bytes is not None and wish.memory_bytes < needed <= budget.host.free_bytes:
+    if wish.memory_bytes is not None and needed <= judge.budget.host.free_bytes:
         yield f"give it --memory {-(-needed // MIB)}MiB"
     if wish.host_cache_bytes:
         yield "take a smaller --host-cache"
     yield "close other programs or take a smaller model"
 
 
-def _smaller_wishes(case: Case, fits: Fits) -> Iterator[str]:
-    wish = case.wish
-    if wish.context_length is not None and (context := largest_context(case, fits)):
-        yield f"the largest that fits is --ctx {context}"
-    if wish.slots is not None and (best := best_choice(with_wish(case, slots=None), fits)):
-        yield f"the most that fit are --slots {best.slots}"
-    if wish.cells is not None and (best := best_choice(with_wish(case, cells=None), fits)):
-        yield f"the most that fit are --cells {best.cells}"
-    if wish.kv_type_k or wish.kv_type_v:
-        free_types = with_wish(case, kv_type_k=None, kv_type_v=None)
-        if best := best_choice(free_types, fits):
-            yield f"--kv-type {best.kv_type_k} fits"
+_LARGEST = {
+    "context_length": "the largest that fits is --ctx",
+    "slots": "the most that fit are --slots",
+    "cells": "the most that fit are --cells",
+}
+
+
+async def _largest(case: Case, judge: Judge, run: DryRun, field: str) -> Choice | None:
+    """The choice with the largest `field` that really fits, the other wishes kept."""
+    fitting = None
+    for _ in range(MOST_ROUNDS):
+        choice = largest_choice(case, field, judge.spare_by_estimate(run))
+        if choice is None or choice == run.choice:
+            break
+        run = await judge.run(choice)
+        fitting = choice if judge.spare_bytes(run) >= 0 else fitting
+    return fitting

@@ -33,7 +33,8 @@ UBATCHES = (512, 256, 128, 64)
 AUTO_KV_TYPES = ("f16", "q8_0")
 """Nothing below q8_0 without being asked: quality falls in ways benchmarks do not show."""
 
-Fits: TypeAlias = Callable[[Choice], bool]
+Spare: TypeAlias = Callable[[Choice], int]
+"""Bytes that a choice leaves of the scarcest memory; it fits if they are not negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,12 @@ class _Style:
     ubatch: int
 
 
-def best_choice(case: Case, fits: Fits) -> Choice | None:
+def best_choice(case: Case, spare: Spare) -> Choice | None:
     """The best choice that fits, or None if no choice that keeps the wishes does."""
     best: Choice | None = None
     for style in _styles(case):
         for slots in _slot_counts(case):
-            choice = _largest(case, style, slots, fits)
+            choice = _largest(case, style, slots, spare)
             if choice is not None and (best is None or _rank(case, choice) > _rank(case, best)):
                 best = choice
         # Styles come best first, so a later one can only win by reaching more.
@@ -106,12 +107,22 @@ def most_frugal_choice(case: Case) -> Choice:
     return _choice(case, style, slots, padded(case.wish.cells or least))
 
 
-def largest_context(case: Case, fits: Fits) -> int | None:
-    """The most tokens one conversation may hold, everything else as frugal as the wishes allow."""
-    open_case = with_wish(case, context_length=None)
+def largest_choice(case: Case, field: str, spare: Spare) -> Choice | None:
+    """The choice with the largest `field` (context_length, slots or cells) that fits.
+
+    Everything else is as frugal as the other wishes allow.
+    """
+    open_case = with_wish(case, **{field: None})
     *_, style = _styles(open_case)
-    choice = _largest(open_case, style, case.wish.slots or 1, fits)
-    return None if choice is None else min(choice.cells, case.longest_context)
+    if field == "slots":
+        least = padded(most_frugal_choice(open_case).cells)
+        choices = (_choice(open_case, style, n, least) for n in range(_most_slots(case), 0, -1))
+        return next((choice for choice in choices if spare(choice) >= 0), None)
+    choice = _largest(open_case, style, case.wish.slots or 1, spare)
+    if choice is None or field == "cells":
+        return choice
+    longest = min(choice.cells, case.longest_context)
+    return _choice(with_wish(case, context_length=longest), style, choice.slots, choice.cells)
 
 
 def _rank(case: Case, choice: Choice) -> tuple[int, int, bool, bool]:
@@ -153,29 +164,37 @@ def _slot_counts(case: Case) -> Iterator[int]:
     yield from range(_most_slots(case), least - 1, -1)
 
 
-def _largest(case: Case, style: _Style, slots: int, fits: Fits) -> Choice | None:
+def _largest(case: Case, style: _Style, slots: int, spare: Spare) -> Choice | None:
     """The choice with the largest pool that fits, up to one whole context for each slot."""
     wish = case.wish
     context = wish.context_length or case.longest_context
     least = wish.cells or wish.context_length or case.least_context
-    if wish.slots is None:
-        least = max(least, slots * min(LEAST_CELLS_PER_SLOT, context))
     most = wish.cells or max(least, context * slots)
+    if wish.slots is None and slots > 1:
+        least = max(least, slots * min(LEAST_CELLS_PER_SLOT, context))
     steps = range(padded(least), padded(most) + 1, CELL_PADDING)
-    step = _last(steps, lambda cells: fits(_choice(case, style, slots, cells)))
-    return None if step is None else _choice(case, style, slots, step)
+    cells = _last(steps, lambda cells: spare(_choice(case, style, slots, cells)))
+    return None if cells is None else _choice(case, style, slots, cells)
 
 
-def _last(steps: range, is_good: Callable[[int], bool]) -> int | None:
-    """The last good one of `steps`, of which a first part is good; None if that is empty."""
-    if not is_good(steps[0]):
+def _last(steps: range, spare: Callable[[int], int]) -> int | None:
+    """The last of `steps` that leaves something to spare, of which ever later ones leave less.
+
+    None if there is no such step.
+    """
+    if not steps or (spare_low := spare(steps[0])) < 0:
         return None
-    if is_good(steps[-1]):
+    if (spare_high := spare(steps[-1])) >= 0:
         return steps[-1]
     low, high = 0, len(steps) - 1
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_good(steps[middle]) else (low, middle)
+        # Memory is nearly a straight line in the cells, so a few guesses along it are enough.
+        guess = low + (high - low) * spare_low // (spare_low - spare_high)
+        middle = min(max(guess, low + 1), high - 1)
+        if (left := spare(steps[middle])) >= 0:
+            low, spare_low = middle, left
+        else:
+            high, spare_high = middle, left
     return steps[low]
 
 

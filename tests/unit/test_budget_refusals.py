@@ -1,0 +1,84 @@
+"""A wish that cannot be kept is answered with one that can."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from edgekv.budget.wish import Wish
+from edgekv.errors import DoesNotFit, InvalidValue
+from tests.unit.budget_models import GIB, MIB, graphics, model, plan, with_memory
+
+
+class TestImpossibleWishes:
+    @pytest.mark.parametrize(
+        ("wish", "remedy"),
+        [
+            (Wish(context_length=100_000), "--ctx 32768 or less"),
+            (Wish(context_length=4096, cells=2048), "--ctx 2048 or less"),
+            (Wish(slots=300), "--slots 256 or less"),
+            (Wish(gpu_layers=4), "leave it out"),
+        ],
+    )
+    def test_the_sentence_names_what_is_possible(self, wish: Wish, remedy: str) -> None:
+        with pytest.raises(InvalidValue, match=remedy):
+            plan(wish)
+
+    def test_a_type_whose_blocks_the_layers_do_not_fill_is_refused(self) -> None:
+        odd = model(
+            attention__head_count_kv=1, attention__key_length=80, attention__value_length=80
+        )
+        with pytest.raises(InvalidValue, match="--kv-type f16"):
+            plan(Wish(kv_type_k="q4_0"), facts=odd)
+
+    def test_more_gpu_layers_than_there_are_is_refused(self) -> None:
+        with pytest.raises(InvalidValue, match="--gpu-layers 17 or less"):
+            plan(Wish(gpu_layers=99), gpu=graphics(8 * GIB))
+
+
+class TestRefusals:
+    def test_less_than_one_short_conversation_is_refused_with_both_numbers(self) -> None:
+        with pytest.raises(DoesNotFit) as caught:
+            plan(with_memory(300 * MIB))
+        refused = caught.value
+        assert refused.available == 300 * MIB < refused.needed
+        assert f"--memory {-(-refused.needed // MIB)}MiB" in str(refused)
+
+    def test_the_memory_it_asks_for_is_enough(self) -> None:
+        with pytest.raises(DoesNotFit) as caught:
+            plan(with_memory(300 * MIB))
+        asked = int(str(caught.value).split("--memory ")[1].split("MiB")[0])
+        assert plan(with_memory(asked * MIB)).choice.context_length == 512
+
+    @pytest.mark.parametrize(
+        ("option", "field", "value"),
+        [("--ctx", "context_length", 32768), ("--cells", "cells", 60_000)],
+    )
+    def test_the_largest_value_it_names_fits_and_one_step_more_does_not(
+        self, option: str, field: str, value: int
+    ) -> None:
+        def wish(number: int) -> Wish:
+            return with_memory(600 * MIB, **{field: number})
+
+        with pytest.raises(DoesNotFit) as caught:
+            plan(wish(value))
+        named = re.search(rf"{option} (\d+)\.", str(caught.value))
+        assert named is not None
+        largest = int(named[1])
+        made = plan(wish(largest)).choice
+        assert getattr(made, field) == largest
+        with pytest.raises(DoesNotFit):
+            plan(wish(largest + 256))
+
+    def test_a_type_that_fits_is_named(self) -> None:
+        facts = model(weight_bytes=64 * MIB)
+        wish = with_memory(240 * MIB, kv_type_k="f32", kv_type_v="f32", context_length=2048)
+        with pytest.raises(DoesNotFit, match=r"--ctx \d+|--kv-type"):
+            plan(wish, facts=facts)
+
+    def test_a_refusal_is_one_sentence(self) -> None:
+        with pytest.raises(DoesNotFit) as caught:
+            plan(with_memory(300 * MIB, context_length=32768, slots=200))
+        assert str(caught.value).count(". ") == 0
+        assert str(caught.value).endswith(".")
