@@ -1,0 +1,56 @@
+"""Many clients of three priorities on a small pool.
+
+python -m bench.priorities --model models/SmolLM2-135M-Instruct.Q4_1.gguf
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+
+from bench.clients import Answer, Client, percentile
+from bench.report import report
+from bench.serving import edgekv
+from bench.words import words
+from edgekv.service.chat import Message
+
+PRIORITIES = ("interactive", "normal", "batch")
+
+
+async def run(url: str, clients: int) -> dict[str, object]:
+    client, draw = Client(url), random.Random(1)
+
+    async def one(number: int) -> tuple[str, Answer | Exception]:
+        priority = PRIORITIES[number % len(PRIORITIES)]
+        chat = [Message("user", words(draw.randint(20, 300), seed=number))]
+        tokens = draw.randint(16, 96)
+        return priority, await client.ask(chat, tokens, priority=priority, ignore_eos=True)
+
+    answers = await asyncio.gather(*(one(number) for number in range(clients)))
+    result: dict[str, object] = {
+        "clients": clients,
+        "finished": sum(isinstance(answer, Answer) for _, answer in answers),
+        "errors": sorted({str(a) for _, a in answers if not isinstance(a, Answer)}),
+    }
+    for priority in PRIORITIES:
+        waits = [a.first_token for p, a in answers if p == priority and isinstance(a, Answer)]
+        result[f"{priority}_p95_first_token_seconds"] = round(percentile(waits, 95), 2)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Three priorities on a small pool.")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--cells", type=int, default=4096)
+    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    options = parser.parse_args()
+    pool = ("--slots", "16", "--cells", str(options.cells), "--ctx", "2048")
+    with edgekv(options.model, *pool, *options.serve) as server:
+        result = asyncio.run(run(server.url, options.clients))
+    report("priorities", options.model, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""One client reads an answer while another sends a very long prompt.
+
+The worst gap between the first one's tokens, and what the second one's prompt costs more than
+alone.
+
+    python -m bench.stall --model models/SmolLM2-135M-Instruct.Q4_1.gguf
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from bench.clients import Answer, Client
+from bench.report import report
+from bench.serving import edgekv
+from bench.words import words
+from edgekv.service.chat import Message
+
+
+async def prefill_alone(client: Client, prompt: list[Message]) -> float:
+    answer = await client.ask(prompt, 1)
+    assert isinstance(answer, Answer), answer
+    return answer.first_token
+
+
+async def run(url: str, prompt_words: int, tokens: int) -> dict[str, object]:
+    client = Client(url)
+    await client.ask([Message("user", "hi")], 8)
+    alone = await prefill_alone(client, [Message("user", words(prompt_words, seed=1))])
+    reader = asyncio.create_task(
+        client.ask([Message("user", "Tell a long story.")], tokens, ignore_eos=True)
+    )
+    await asyncio.sleep(1)
+    beside = await client.ask([Message("user", words(prompt_words, seed=2))], 1)
+    assert isinstance(beside, Answer), beside
+    read = await reader
+    assert isinstance(read, Answer), read
+    return {
+        "prompt_tokens": beside.prompt_tokens,
+        "prefill_alone_seconds": round(alone, 2),
+        "prefill_beside_seconds": round(beside.first_token, 2),
+        "prefill_ratio": round(beside.first_token / alone, 3),
+        "worst_gap_seconds": round(read.worst_gap, 3),
+        "reader_tokens": read.answer_tokens,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A long prompt beside an answer.")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--prompt-words", type=int, default=3000)
+    parser.add_argument("--tokens", type=int, default=400)
+    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    options = parser.parse_args()
+    with edgekv(options.model, "--ctx", "8192", "--slots", "4", *options.serve) as server:
+        result = asyncio.run(run(server.url, options.prompt_words, options.tokens))
+    report("stall", options.model, result)
+
+
+if __name__ == "__main__":
+    main()
