@@ -56,9 +56,9 @@ def step_costs(facts: ModelFacts, choice: Choice) -> StepCosts | None:
 def _closed_form_bytes(facts: ModelFacts, geometry: Geometry, choice: Choice) -> int:
     parts: Iterable[int] = (
         kv_bytes(geometry, *_kv(choice)),
-        state_bytes(geometry, choice.num_seqs),
-        mask_bytes(geometry, Pool.of(choice)) if geometry.has_cells else 0,
-        output_bytes(facts.num_vocab, choice.num_seqs),
+        state_bytes(geometry, choice.num_ids),
+        mask_bytes(geometry, Pool.of(choice)),
+        output_bytes(facts.num_vocab, choice.num_ids),
         growth_bytes(facts, choice),
     )
     return sum(parts)

@@ -29,6 +29,10 @@ class Allocator:
         self._facts, self._ask_library = facts, ask_library
         self._runs: dict[Choice, DryRun] = {}
 
+    def known(self, choice: Choice) -> DryRun | None:
+        """The answer for a choice that was asked about before."""
+        return self._runs.get(choice)
+
     async def run(self, choice: Choice) -> DryRun:
         if choice not in self._runs:
             opening = Opening(

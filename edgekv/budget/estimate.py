@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from edgekv.budget.dry_run import DryRun
 from edgekv.budget.formulas import Pool, kv_bytes, mask_bytes, output_bytes, state_bytes
-from edgekv.budget.geometry import Geometry
+from edgekv.budget.geometry import Geometry, Layer
 from edgekv.core.plan import Allocation, BufferSize, Choice
+
+_ONE_LAYER = Geometry((Layer(k_width=1),))
 
 
 def estimate(run: DryRun, geometry: Geometry | None, num_vocab: int, choice: Choice) -> Allocation:
@@ -42,17 +44,16 @@ class _Sizes:
     @property
     def state(self) -> int:
         if self.geometry is None:
-            return self.choice.num_seqs
-        return state_bytes(self.geometry, self.choice.num_seqs)
+            return self.choice.num_ids
+        return state_bytes(self.geometry, self.choice.num_ids)
 
     @property
     def output(self) -> int:
-        return output_bytes(self.num_vocab, self.choice.num_seqs)
+        return output_bytes(self.num_vocab, self.choice.num_ids)
 
     @property
     def mask(self) -> int:
-        geometry = self.geometry or Geometry(())
-        return mask_bytes(geometry, Pool.of(self.choice))
+        return mask_bytes(self.geometry or _ONE_LAYER, Pool.of(self.choice))
 
 
 def _scaled(buffer: BufferSize, known: _Sizes, wanted: _Sizes) -> BufferSize:
@@ -75,10 +76,10 @@ def _in_proportion(size: int, known: int, wanted: int) -> int:
 
 
 def _compute(size: int, known: _Sizes, wanted: _Sizes) -> int:
-    """A mask that follows cells x tokens at once, and the rest, which follows the tokens alone.
+    """A mask that follows cells x tokens at once, and activations, which follow the tokens alone.
 
-    The rest holds at least a row of logits for each sequence id.
+    Their room is used again for the logits when the layers are done.
     """
-    rest = max(0, size - known.mask)
-    rest = _in_proportion(rest, known.choice.ubatch, wanted.choice.ubatch)
-    return wanted.mask + max(rest, wanted.output)
+    activations = max(0, size - known.mask)
+    activations = _in_proportion(activations, known.choice.ubatch, wanted.choice.ubatch)
+    return max(wanted.mask + activations, wanted.output)

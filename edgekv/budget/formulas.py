@@ -20,7 +20,7 @@ class Pool:
 
     cells: int
     """Tokens asked for in all; llama.cpp pads them."""
-    num_seqs: int = 1
+    num_ids: int = 1
     ubatch: int = 512
     swa_full: bool = True
     flash_attention: bool = True
@@ -31,7 +31,7 @@ class Pool:
     def of(cls, choice: Choice) -> Pool:
         return cls(
             choice.cells,
-            choice.num_seqs,
+            choice.num_ids,
             choice.ubatch,
             choice.swa_full,
             choice.flash_attention,
@@ -39,12 +39,12 @@ class Pool:
 
     @property
     def num_streams(self) -> int:
-        return 1 if self.is_unified else self.num_seqs
+        return 1 if self.is_unified else self.num_ids
 
     @property
     def stream_cells(self) -> int:
         """Cells of one stream."""
-        return padded(self.cells if self.is_unified else self.cells // self.num_seqs)
+        return padded(self.cells if self.is_unified else self.cells // self.num_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def window_cells(geometry: Geometry, pool: Pool) -> int:
     """Cells of one stream of the windowed layers' cache."""
     if pool.swa_full:
         return pool.stream_cells
-    windows = geometry.window * (pool.num_seqs if pool.is_unified else 1)
+    windows = geometry.window * (pool.num_ids if pool.is_unified else 1)
     in_flight = pool.ubatch
     return padded(min(pool.stream_cells, windows + in_flight))
 
@@ -128,19 +128,19 @@ def fits_widths(geometry: Geometry, kv_type: str) -> bool:
     return not any(width % length for width in widths)
 
 
-def state_bytes(geometry: Geometry, num_seqs: int, draft_depth: int = 0) -> int:
+def state_bytes(geometry: Geometry, num_ids: int, draft_depth: int = 0) -> int:
     """Recurrent state of all sequence ids, whatever the number of cells.
 
     With speculation each id keeps one more copy for each drafted token.
     """
     bytes_per_element = 4  # always f32
     elements = sum(layer.state_width for layer in geometry.layers)
-    return bytes_per_element * elements * max(1, num_seqs) * (1 + draft_depth)
+    return bytes_per_element * elements * max(1, num_ids) * (1 + draft_depth)
 
 
-def output_bytes(num_vocab: int, num_seqs: int) -> int:
+def output_bytes(num_vocab: int, num_ids: int) -> int:
     """The logits that a step may ask for: one row a sequence id, in f32."""
-    return num_seqs * num_vocab * 4
+    return num_ids * num_vocab * 4
 
 
 def mask_bytes(geometry: Geometry, pool: Pool) -> int:
@@ -149,6 +149,8 @@ def mask_bytes(geometry: Geometry, pool: Pool) -> int:
     With flash attention the mask has 2 bytes for each cell and each token computed at once,
     and windowed layers have a mask of their own.
     """
+    if not geometry.has_cells:
+        return 0
     cells = pool.stream_cells
     if geometry.window:
         cells += window_cells(geometry, pool)

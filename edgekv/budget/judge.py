@@ -31,7 +31,7 @@ class Judge:
     def known_bytes(self, choice: Choice) -> int:
         """What a choice takes before any cell: the weights and its recurrent state."""
         facts, geometry = self.engine.facts, self.engine.geometry
-        state = 0 if geometry is None else state_bytes(geometry, choice.num_seqs)
+        state = 0 if geometry is None else state_bytes(geometry, choice.num_ids)
         return facts.weight_bytes + state if state else 0
 
     def lines(self, run: DryRun) -> tuple[CostLine, ...]:
@@ -51,10 +51,12 @@ class Judge:
         return min(self.budget.total_bytes - sum_bytes(lines), *in_pools)
 
     def spare_by_estimate(self, run: DryRun) -> Spare:
-        """How other choices would do, judged from one dry run; exact for its own."""
+        """How other choices would do, judged from one dry run; exact where there was one."""
         geometry, num_vocab = self.engine.geometry, self.engine.facts.num_vocab
 
         def spare(choice: Choice) -> int:
+            if (known := self.allocator.known(choice)) is not None:
+                return self.spare_bytes(known)
             allocation = estimate(run, geometry, num_vocab, choice)
             return self.spare_bytes(DryRun(choice, allocation))
 

@@ -61,7 +61,7 @@ def _plain_weights(buffer: BufferSize) -> CostLine:
 
 
 def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
-    ids = f"{choice.num_seqs} sequence ids"
+    ids = f"{choice.num_ids} sequence ids"
     match buffer.label:
         case "kv":
             how = _kv_sentence(engine.geometry, choice)

@@ -10,7 +10,7 @@ from edgekv.budget.formulas import fits_widths
 from edgekv.budget.judge import Judge
 from edgekv.budget.machine import MIB
 from edgekv.budget.search import (
-    LLAMA_MAX_SEQ,
+    MOST_SEQS,
     Case,
     best_choice,
     largest_choice,
@@ -77,12 +77,12 @@ def _impossible(case: Case, budget: Budget) -> Iterator[tuple[str, str]]:
                 f"take --ctx {cells} or less, or more cells."
             ),
         )
-    if wish.slots is not None and wish.slots > LLAMA_MAX_SEQ:
+    if wish.slots is not None and wish.slots > MOST_SEQS:
         yield (
             "--slots",
             (
                 f"--slots {wish.slots} is more than llama.cpp can tell apart; "
-                f"take --slots {LLAMA_MAX_SEQ} or less."
+                f"take --slots {MOST_SEQS} or less."
             ),
         )
     yield from _impossible_types(case)

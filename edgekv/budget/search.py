@@ -27,7 +27,8 @@ LEAST_CELLS_PER_SLOT = 2048
 LONGEST_CONTEXT = 2**20
 """What a plan takes by itself, whatever a file claims to be trained on."""
 MAX_KEPT = 4
-LLAMA_MAX_SEQ = 256
+MOST_SEQS = 255
+"""llama.cpp tells 256 ids apart, and one is for moving cells to and from the store."""
 
 UBATCHES = (512, 256, 128, 64)
 AUTO_KV_TYPES = ("f16", "q8_0")
@@ -126,16 +127,18 @@ def largest_choice(case: Case, field: str, spare: Spare) -> Choice | None:
 
 
 def _rank(case: Case, choice: Choice) -> tuple[int, int, bool, bool]:
-    """What people need first: context, slots, prefixes that are shared, room for all at once.
+    """What people need first: context, slots, prefixes that are shared, and room for all at
+    once if both context and slots were asked for.
 
     A context short of enough counts by powers of two, so that no slot is given up for a few
     tokens more.
     """
-    enough, context = case.enough_context, choice.context_length
-    has_room_for_all = choice.cells >= enough * choice.slots
+    wish, enough, context = case.wish, case.enough_context, choice.context_length
     rounded = enough if context >= enough else 1 << context.bit_length() >> 1
     shares = case.facts.can_share_prefixes(choice.swa_full)
-    return rounded, choice.slots, shares, has_room_for_all
+    may_share_pool = wish.context_length is None or wish.slots is None
+    has_room = may_share_pool or choice.cells >= context * choice.slots
+    return rounded, choice.slots, shares, has_room
 
 
 def _best_rank(case: Case) -> tuple[int, int, bool, bool]:
@@ -200,7 +203,7 @@ def _last(steps: range, spare: Callable[[int], int]) -> int | None:
 
 def _choice(case: Case, style: _Style, slots: int, cells: int) -> Choice:
     shares = case.facts.can_share_prefixes(style.swa_full)
-    kept = min(slots, MAX_KEPT, LLAMA_MAX_SEQ - slots) if shares else 0
+    kept = min(slots, MAX_KEPT, MOST_SEQS - slots) if shares else 0
     return Choice(
         context_length=_context_length(case, slots, cells),
         slots=slots,

@@ -115,10 +115,10 @@ class KnownAllocator:
         sizes: dict[Label, int] = {
             "weights": facts.weight_bytes,
             "kv": kv,
-            "recurrent": state_bytes(geometry, choice.num_seqs),
+            "recurrent": state_bytes(geometry, choice.num_ids),
         }
         buffers = [
-            BufferSize(HOST, "output", output_bytes(facts.num_vocab, choice.num_seqs)),
+            BufferSize(HOST, "output", output_bytes(facts.num_vocab, choice.num_ids)),
             BufferSize(HOST, "compute", compute),
         ]
         if share:

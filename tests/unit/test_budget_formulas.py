@@ -64,7 +64,7 @@ def test_the_formulas_give_what_the_log_printed(log: dict[str, Any]) -> None:
     for name, printed in log["printed_mib"]:
         assert predicted[name] == pytest.approx(printed, abs=0.02)
     if "printed_state_mib" in log:
-        state = state_bytes(known, pool.num_seqs, log["draft_depth"]) / MIB
+        state = state_bytes(known, pool.num_ids, log["draft_depth"]) / MIB
         assert state == pytest.approx(log["printed_state_mib"], abs=0.02)
 
 
@@ -78,14 +78,14 @@ def test_a_hybrid_has_cells_in_its_attention_layers_and_state_in_the_others() ->
     known = geometry(GEOMETRIES["qwen3next_hybrid"])
     assert kv_bytes_per_cell(known)["f16"] == 24_576
     assert kv_bytes(known, Pool(32768), "f16", "f16") == 768 * MIB
-    assert state_bytes(known, num_seqs=1) == 79_036_416
+    assert state_bytes(known, num_ids=1) == 79_036_416
 
 
 def test_a_recurrent_model_takes_nothing_for_a_token() -> None:
     known = geometry(GEOMETRIES["rwkv7_no_kv"])
     assert kv_bytes_per_cell(known)["f16"] == 0
     assert not known.has_cells
-    assert state_bytes(known, num_seqs=1) == 2_433_024
+    assert state_bytes(known, num_ids=1) == 2_433_024
 
 
 @pytest.mark.parametrize(("asked", "real"), [(1, 256), (256, 256), (1000, 1024), (65535, 65536)])
@@ -93,9 +93,9 @@ def test_cells_are_padded_to_a_multiple_of_256(asked: int, real: int) -> None:
     assert padded(asked) == real
 
 
-@pytest.mark.parametrize(("num_seqs", "cells"), [(3, 1536), (4, 1024)])
-def test_separate_streams_may_hold_more_than_was_asked(num_seqs: int, cells: int) -> None:
-    pool = Pool(1024, num_seqs, is_unified=False)
+@pytest.mark.parametrize(("num_ids", "cells"), [(3, 1536), (4, 1024)])
+def test_separate_streams_may_hold_more_than_was_asked(num_ids: int, cells: int) -> None:
+    pool = Pool(1024, num_ids, is_unified=False)
     assert pool.stream_cells * pool.num_streams == cells
 
 
@@ -105,13 +105,13 @@ class TestWindows:
     gemma = model("gemma3", block_count=18, attention__sliding_window=512, **heads(1, 256))
 
     @pytest.mark.parametrize(
-        ("num_seqs", "ubatch", "cells"),
+        ("num_ids", "ubatch", "cells"),
         [(1, 512, 1024), (4, 512, 2560), (16, 512, 8704), (1, 1024, 1536), (1, 64, 768)],
     )
     def test_a_bounded_window_grows_with_ids_and_tokens_at_once(
-        self, num_seqs: int, ubatch: int, cells: int
+        self, num_ids: int, ubatch: int, cells: int
     ) -> None:
-        pool = Pool(32768, num_seqs, ubatch, swa_full=False)
+        pool = Pool(32768, num_ids, ubatch, swa_full=False)
         assert window_cells(self.gemma, pool) == cells
 
     def test_a_bounded_window_is_never_larger_than_the_pool(self) -> None:
@@ -205,7 +205,7 @@ class TestWidths:
 class TestState:
     def test_every_id_has_its_own_state(self) -> None:
         known = geometry(GEOMETRIES["rwkv7_no_kv"])
-        assert state_bytes(known, num_seqs=4) == 4 * state_bytes(known, num_seqs=1)
+        assert state_bytes(known, num_ids=4) == 4 * state_bytes(known, num_ids=1)
 
     def test_drafted_tokens_each_keep_a_copy(self) -> None:
         known = geometry(GEOMETRIES["rwkv7_no_kv"])
@@ -225,7 +225,7 @@ class TestState:
 
 
 def test_logits_take_a_row_for_each_id() -> None:
-    assert output_bytes(num_vocab=262_144, num_seqs=8) == 8 * MIB
+    assert output_bytes(num_vocab=262_144, num_ids=8) == 8 * MIB
 
 
 def test_a_type_that_does_not_fill_its_blocks_is_not_offered() -> None:

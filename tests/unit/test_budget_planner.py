@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgekv.budget.ledger import growth_bytes
 from edgekv.budget.planner import plan_memory
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import ModelFacts, Opening
@@ -48,6 +49,12 @@ def test_the_total_is_the_sum_of_the_lines_and_within_the_budget() -> None:
     assert made.total_bytes == sum(line.bytes for line in made.lines) <= GIB
     assert made.budget_bytes == GIB
     assert made.fits
+
+
+def test_the_engine_itself_is_counted_with_what_requests_add() -> None:
+    made = plan()
+    (runtime,) = [line.bytes for line in made.lines if line.label == "runtime"]
+    assert runtime - RUNTIME_BYTES == growth_bytes(model(), made.choice) > 8 * MIB
 
 
 def test_a_plan_uses_what_it_was_given() -> None:
@@ -126,7 +133,7 @@ class TestState:
     def test_state_counts_for_every_slot(self) -> None:
         made = plan(facts=model("qwen35", **HYBRID))
         state = sum(line.bytes for line in made.lines if line.label == "recurrent")
-        assert state == 4 * 12 * 4 * (3 * (2048 + 2 * 16 * 128) + 2048 * 128)
+        assert state == (4 + 1) * 12 * 4 * (3 * (2048 + 2 * 16 * 128) + 2048 * 128)
         assert made.choice.kept == 0
         assert any("recurrent" in sentence for sentence in made.limits)
 
@@ -142,10 +149,15 @@ class TestState:
         keys = {"wkv__head_size": 64, "token_shift_count": 2}
         made = plan(with_memory(512 * MIB), facts=model("rwkv7", **keys))
         assert made.choice.context_length == 32768
-        assert any("do not" in sentence or "not bound" in sentence for sentence in made.limits)
+        assert any("take no memory" in sentence for sentence in made.limits)
 
 
 class TestWishes:
+    def test_asked_for_context_and_slots_have_room_at_once_before_precision(self) -> None:
+        wish = with_memory(560 * MIB, context_length=2048, slots=4)
+        assert plan(wish).choice.kv_type_k == "q8_0"
+        assert plan(wish).choice.cells == 4 * 2048
+
     def test_a_context_is_kept_exactly(self) -> None:
         choice = plan(Wish(context_length=1000, slots=1)).choice
         assert (choice.context_length, choice.cells) == (1000, 1024)
@@ -237,4 +249,4 @@ def test_whatever_is_wished_the_plan_fits_and_keeps_it_or_is_refused(
     assert 0 <= choice.cells - (wish.cells or choice.cells) < 256
     assert choice.context_length <= choice.cells
     assert choice.cells % 256 == 0
-    assert choice.num_seqs <= 256
+    assert choice.num_ids <= 256

@@ -17,7 +17,7 @@ class TestImpossibleWishes:
         [
             (Wish(context_length=100_000), "--ctx 32768 or less"),
             (Wish(context_length=4096, cells=2048), "--ctx 2048 or less"),
-            (Wish(slots=300), "--slots 256 or less"),
+            (Wish(slots=300), "--slots 255 or less"),
             (Wish(gpu_layers=4), "leave it out"),
         ],
     )
