@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -12,6 +11,7 @@ import click
 
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options
+from edgekv.cli.plain_chat import answer_once, converse, is_dumb_terminal, read_question
 from edgekv.errors import EdgeKVError
 from edgekv.service.conversation import ChatModel
 from edgekv.service.worker import Worker
@@ -29,12 +29,8 @@ def command(path: str, wish: Wish, prompt: str | None) -> None:
     """
     model = ChatModel(Worker(path, wish))
     if prompt is not None or not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
-        from edgekv.cli.plain_chat import answer_once, read_question
-
         answer_once(model, read_question(prompt))
-    elif _is_dumb() or not _is_terminal(sys.stderr):
-        from edgekv.cli.plain_chat import converse
-
+    elif is_dumb_terminal() or not _is_terminal(sys.stderr):
         converse(model)
     else:
         _run_app(model, Path(path).stem)
@@ -61,7 +57,3 @@ def _run_app(model: ChatModel, model_name: str) -> None:
 def _is_terminal(stream: TextIO | None) -> bool:
     """A stream is None where the shell closed it."""
     return stream is not None and stream.isatty()
-
-
-def _is_dumb() -> bool:
-    return os.name != "nt" and os.environ.get("TERM", "") in {"", "dumb", "unknown"}

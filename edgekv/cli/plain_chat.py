@@ -17,6 +17,11 @@ from edgekv.tui.visible import visible
 from edgekv.tui.words import load_words, notice_words
 
 
+def is_dumb_terminal() -> bool:
+    """Whether the terminal says that it understands no control sequences."""
+    return os.name != "nt" and os.environ.get("TERM", "") in {"", "dumb", "unknown"}
+
+
 def read_question(prompt: str | None) -> str:
     """The text to send: `prompt`, then stdin to its end unless a person would have to type it.
 
@@ -135,9 +140,12 @@ def _talk(text: str) -> None:
 def _tell_progress() -> Callable[[LoadStep], None]:
     """Shows each step of a start in place of the last, and nothing once the model is ready."""
     shown = ""
+    is_dumb = is_dumb_terminal()
 
     def tell(step: LoadStep) -> None:
         nonlocal shown
+        if is_dumb:
+            step = LoadStep(step.state)  # a hundred percentages would make a hundred lines
         words = "" if step.state in {State.READY, State.CLOSED} else f"{load_words(step)} …"
         if words != shown:
             _talk("\r" + words.ljust(len(shown)) + ("" if words else "\r"))

@@ -52,7 +52,7 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
     def __init__(self, model: ChatModel, model_name: str) -> None:
         # Sixteen colours cannot be mixed, and no colour at all means the terminal's own two.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
-        self._chat = ChatScreen(model, model_name)
+        self.chat = ChatScreen(model, model_name)
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         uses_own_colours = not self.no_color and self.console.color_system != "standard"
@@ -62,7 +62,7 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         return extra_variables(self.current_theme)
 
     def get_default_screen(self) -> Screen[None]:
-        return self._chat
+        return self.chat
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._colour_markdown)
@@ -73,11 +73,11 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
-        yield SystemCommand("New conversation", "Forget this one", self._chat.action_new)
-        if self._chat.check_action("show_plan", ()):
-            yield SystemCommand("Memory plan", "Line by line", self._chat.action_show_plan)
-        if self._chat.check_action("copy", ()):
-            yield SystemCommand("Copy the last answer", "Its exact text", self._chat.action_copy)
+        yield SystemCommand("New conversation", "Forget this one", self.chat.action_new)
+        if self.chat.check_action("show_plan", ()):
+            yield SystemCommand("Memory plan", "Line by line", self.chat.action_show_plan)
+        if self.chat.check_action("copy", ()):
+            yield SystemCommand("Copy the last answer", "Its exact text", self.chat.action_copy)
 
     def action_interrupt(self) -> None:
         focused = self.focused
@@ -87,8 +87,8 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
-        elif self._chat.turn is not None:
-            self._chat.action_stop()
+        elif self.chat.turn is not None:
+            self.chat.action_stop()
         else:
             self.exit()
 

@@ -87,7 +87,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self.anchor()
 
     async def clear(self) -> None:
-        await self.query("Transcript > :not(.welcome)").remove()
+        await self.query_children().exclude(".welcome").remove()
         self.remove_class("-used")
 
     async def add_question(self, text: str) -> Line:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from edgekv.core.events import FinishReason
 from edgekv.core.plan import MemoryPlan
-from edgekv.errors import EdgeKVError, EngineDied, PromptTooLong
+from edgekv.errors import EdgeKVError, PromptTooLong
 from edgekv.service.conversation import AnswerStats
 from edgekv.service.worker import LoadStep, State
 
@@ -24,7 +24,7 @@ def load_words(step: LoadStep) -> str:
         case State.PLANNING:
             return "planning memory"
         case State.LOADING:
-            return f"loading the weights, {step.fraction:.0%}"
+            return f"loading the weights, {step.fraction:.0%}" if step.fraction else "loading"
         case State.RESTARTING:
             return "starting the engine again"
         case State.READY | State.FAILED | State.CLOSED:
@@ -78,8 +78,6 @@ def ending_words(stats: AnswerStats, error: EdgeKVError | None) -> str:
 
 def notice_words(stats: AnswerStats, error: EdgeKVError | None) -> str:
     """The sentence below the conversation, if it takes one."""
-    if isinstance(error, EngineDied):
-        return f"{error} Your next message starts the engine again."
     if isinstance(error, PromptTooLong):
         return f"{error} Your message is back in the box; Ctrl+N begins a new conversation."
     if error is not None:

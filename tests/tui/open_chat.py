@@ -1,0 +1,76 @@
+"""The chat app on a scripted worker, driven by keys and read as text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from textual import events
+from textual.pilot import Pilot
+
+from edgekv.errors import EdgeKVError
+from edgekv.service.conversation import ChatModel
+from edgekv.tui.app import ChatApp
+from edgekv.tui.chat import ChatScreen
+from edgekv.tui.prompt_input import PromptInput
+from tests.tui.fakes import PlainFormat, ScriptedWorker
+
+MOST_TURNS = 500
+"""Of the event loop, idle each time: far more than anything here needs."""
+
+
+@dataclass(frozen=True)
+class OpenChat:
+    app: ChatApp
+    pilot: Pilot[EdgeKVError]
+    worker: ScriptedWorker
+
+    @property
+    def screen(self) -> ChatScreen:
+        return self.app.chat
+
+    @property
+    def prompt(self) -> PromptInput:
+        return self.screen.query_one(PromptInput)
+
+    def text(self) -> str:
+        """What the screen shows, line by line."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        for _ in range(MOST_TURNS):
+            if holds():
+                return
+            await self.pilot.pause()
+        raise AssertionError(f"it never came to be; the screen shows:\n{self.text()}")
+
+    async def shows(self, words: str) -> None:
+        await self.until(lambda: words in self.text())
+
+    async def is_idle(self) -> None:
+        await self.until(lambda: self.screen.turn is None)
+        await self.pilot.pause()
+
+    async def paste(self, text: str) -> None:
+        self.prompt.post_message(events.Paste(text))
+        await self.pilot.pause()
+
+    async def send(self, text: str) -> None:
+        await self.paste(text)
+        await self.pilot.press("enter")
+
+    async def ask(self, text: str) -> None:
+        """Send a message and wait until it is answered."""
+        await self.send(text)
+        await self.is_idle()
+
+
+@asynccontextmanager
+async def open_chat(
+    worker: ScriptedWorker, size: tuple[int, int] = (80, 24), model_name: str = "model"
+) -> AsyncIterator[OpenChat]:
+    app = ChatApp(ChatModel(worker, PlainFormat), model_name)
+    async with app.run_test(size=size) as pilot:
+        yield OpenChat(app, pilot, worker)
