@@ -69,12 +69,15 @@ def _choice(choice: Choice) -> Iterator[str]:
     kv_type = choice.kv_type_k
     if choice.kv_type_v != choice.kv_type_k:
         kv_type += f" keys, {choice.kv_type_v} values"
+    workers = f"{choice.threads} threads"
+    if choice.gpu_layers:
+        workers += f", {choice.gpu_layers} layers on a graphics device"
     rows = (
         ("context", f"{choice.context_length:,} tokens a conversation"),
         ("slots", f"{choice.slots} conversations at once, {choice.kept} finished ones kept"),
         ("pool", pool),
         ("KV type", kv_type),
-        ("computed on", f"{choice.threads} threads, {choice.gpu_layers} layers on a GPU"),
+        ("computed by", workers),
     )
     yield from (f"  {name:12}{text}" for name, text in rows)
 
