@@ -87,9 +87,6 @@ class AnswerStats:
                 # Time without new tokens (the engine noticing a stop string) is not decoding.
                 return replace(self, num_generated=event.num_generated, reason=event.reason)
 
-    def stopped(self) -> AnswerStats:
-        return replace(self, reason=FinishReason.CANCELLED)
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:

@@ -60,8 +60,9 @@ def split_cells(sizes: list[int], width: int) -> list[int]:
     if total == 0 or width < len(sizes):
         return [0] * len(sizes)
     cells = [max(1, size * width // total) if size else 0 for size in sizes]
-    # The largest takes what rounding left over or took away.
-    cells[sizes.index(max(sizes))] += width - sum(cells)
+    cells[sizes.index(max(sizes))] += max(0, width - sum(cells))
+    while sum(cells) > width:
+        cells[cells.index(max(cells))] -= 1
     return cells
 
 

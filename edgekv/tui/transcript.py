@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
+from textual.theme import Theme
 from textual.timer import Timer
 from textual.widgets import Static
 from textual.widgets.markdown import Markdown, MarkdownStream
@@ -36,8 +37,10 @@ class Answer(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
+        self._text = ""
         self._pending: list[str] = []
         self._growing = GrowingMarkdown()
+        self._standing = Static(classes="standing")
         self._figures = Line("", classes="figures")
         self._stream: MarkdownStream | None = None
         self._timer: Timer | None = None
@@ -63,13 +66,16 @@ class Answer(Vertical):
             self._timer.stop()
         if self._stream is not None:
             await self._stream.stop()
-        theme = code_theme(self.app.native_ansi_color, self.app.current_theme.dark)
+        self._text = text
         with self.app.batch_update():
-            await self.mount(
-                Static(StandingMarkdown(text, theme), classes="standing"), before=self._figures
-            )
+            await self.mount(self._standing, before=self._figures)
             await self._growing.remove()
+        self._draw_standing(self.app.current_theme)
+        self.app.theme_changed_signal.subscribe(self, self._draw_standing)
         self.show_figures(figures)
+
+    def _draw_standing(self, theme: Theme) -> None:
+        self._standing.update(StandingMarkdown(self._text, code_theme(theme.ansi, theme.dark)))
 
     async def _draw(self) -> None:
         if self._pending and self._stream is not None:

@@ -71,7 +71,7 @@ def choice_words(plan: MemoryPlan) -> str:
 def ending_words(stats: AnswerStats, error: EdgeKVError | None) -> str:
     if error is not None:
         return f"{stats_words(stats)} · broke off"
-    if stats.reason is None:
+    if stats.reason in {None, FinishReason.CANCELLED}:
         return f"{stats_words(stats)} · stopped"
     return stats_words(stats)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from rich.color import Color
 from textual import events
 from textual.pilot import Pilot
 
@@ -38,6 +39,14 @@ class OpenChat:
         """What the screen shows, line by line."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
+
+    def colour_of(self, words: str) -> Color | None:
+        """The colour of the first piece of text on the screen that holds `words`."""
+        for strip in self.app.screen._compositor.render_strips():
+            for segment in strip:
+                if words in segment.text:
+                    return segment.style.color if segment.style else None
+        raise AssertionError(f"the screen does not show {words!r}")
 
     async def until(self, holds: Callable[[], bool]) -> None:
         for _ in range(MOST_TURNS):

@@ -1,0 +1,195 @@
+"""What may be on the screen, and what the screen looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+
+import pytest
+from textual.binding import Binding
+from textual.color import Color
+from textual.theme import BUILTIN_THEMES, Theme
+
+from edgekv.errors import InvalidValue
+from edgekv.tui import keys
+from edgekv.tui.theme import LIGHT
+from edgekv.tui.transcript import Answer
+from tests.tui.fakes import Script, ScriptedWorker
+from tests.tui.open_chat import OpenChat, open_chat
+
+pytestmark = pytest.mark.anyio
+
+PAYLOADS = (
+    "\x1b]52;c;ZWNobyBwd25lZA==\x07",
+    "\x1b]0;gotcha\x07",
+    "\x1b]8;;http://example.com\x07click\x1b]8;;\x07",
+    "\x1b[2J\x1b[H",
+    "\x9b31mred",
+    "\x9d52;c;ZQ==\x9c",
+    "\x1bP+q544e\x1b\\",
+    "\x1b]52;c;AAAA",
+    "ok\b\bNO",
+    "safe\rEVIL",
+    "abc\u202etxt.exe",
+    "&#13; &#8238; [b]markup[/b]",
+    "```\x1b[2J\n\x1b]0;in code\x07\n```",
+    "[link](http://a/\x1b]52;c;x\x07) | `\x1b[6n`",
+)
+
+MARKDOWN = """\
+# A heading
+
+Some **bold** `code`, <b>html</b> and a line
+that ends where the model ended it.
+
+- one
+- two
+
+```python
+def f(x):
+    return x
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+"""
+
+
+def characters_a_terminal_acts_on(text: str) -> set[str]:
+    return {
+        c
+        for c in text
+        if c != "\n" and (unicodedata.category(c) == "Cc" or "\u202a" <= c <= "\u202e")
+    }
+
+
+def assert_only_drawn(chat: OpenChat) -> None:
+    assert characters_a_terminal_acts_on(chat.text()) == set()
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=ascii)
+async def test_no_text_from_anywhere_can_drive_the_terminal(payload: str) -> None:
+    script = Script(words=(payload[:3], payload[3:]))
+    failing = Script(words=(), error=InvalidValue("messages", payload))
+    worker = ScriptedWorker(script, failing)
+    worker.name = payload
+    async with open_chat(worker, model_name=payload) as chat:
+        assert_only_drawn(chat)
+        await chat.ask(payload)
+        assert_only_drawn(chat)
+        await chat.ask("?")
+        assert_only_drawn(chat)
+        assert chat.screen.conversation.last_answer == payload
+
+
+async def test_an_answer_that_is_still_growing_cannot_drive_the_terminal_either() -> None:
+    gate = asyncio.Semaphore(1)
+    script = Script(words=("Now: \x1b]0;x\x07 &#8238;", " more"), gate=gate)
+    async with open_chat(ScriptedWorker(script)) as chat:
+        await chat.send("?")
+        await chat.shows("Now: ␛]0;x␇")
+        assert_only_drawn(chat)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_screen_holds_everything_it_promises(size: tuple[int, int]) -> None:
+    async with open_chat(ScriptedWorker(Script(words=(MARKDOWN,))), size) as chat:
+        await chat.ask("Show me.")
+        for words in (
+            "EdgeKV",
+            "SmolLM2 135M Instruct",
+            "8,192 tokens · KV q8_0",
+            "weights 94M",
+            "compute 66M",
+            "KV used 9M",
+            "shared 3M",
+            "free 84M",
+            "context 41 of 8,192 tokens",
+            "1 token · ",
+            "^j New line",
+            "^q Quit",
+        ):
+            await chat.shows(words)
+        assert chat.app.export_screenshot().startswith("<svg")
+
+
+async def test_a_finished_answer_is_drawn_whole_and_as_one_widget() -> None:
+    async with open_chat(ScriptedWorker(Script(words=(MARKDOWN,))), (100, 50)) as chat:
+        await chat.ask("Show me.")
+        shown = chat.text()
+        for words in ("A heading", "bold", "<b>html</b>", "• two", "return x", "│ 1 │ 2 │"):
+            assert words in shown
+        line = next(row for row in shown.splitlines() if "and a line" in row)
+        assert "that ends" not in line
+        answer = chat.screen.query_one(Answer)
+        assert len(answer.walk_children()) == 2  # the text and its figures
+
+
+async def test_a_window_that_is_too_small_says_so_and_comes_back_with_everything() -> None:
+    async with open_chat(ScriptedWorker(Script(words=("All here.",)))) as chat:
+        await chat.ask("Where?")
+        for size in ((39, 24), (80, 9), (1, 1), (10, 3)):
+            await chat.pilot.resize_terminal(*size)
+            await chat.pilot.pause()
+            assert "All here." not in chat.text()
+        await chat.pilot.resize_terminal(39, 9)
+        await chat.shows("window too small")
+        await chat.pilot.resize_terminal(40, 10)
+        await chat.shows("All here.")
+        assert "window too small" not in chat.text()
+        await chat.pilot.press("x")
+        assert chat.prompt.text == "x"
+
+
+async def test_wide_characters_leave_the_frame_straight() -> None:
+    wide = "한국어 漢字 👩\u200d👩\u200d👧 ❤\ufe0f 👍🏽 " * 6
+    async with open_chat(ScriptedWorker(Script(words=(wide,)))) as chat:
+        await chat.ask(wide)
+        strips = chat.app.screen._compositor.render_strips()
+        assert {strip.cell_length for strip in strips} == {80}
+        assert "👩👩👧 ❤ 👍" in chat.text()
+
+
+async def test_without_colour_the_parts_of_the_memory_bar_have_patterns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with open_chat(ScriptedWorker()) as chat:
+        await chat.shows("█ weights 94M")
+        await chat.shows("░ free 84M")
+        assert chat.app.native_ansi_color
+
+
+async def test_the_memory_plan_is_shown_line_by_line() -> None:
+    async with open_chat(ScriptedWorker(), (100, 40)) as chat:
+        await chat.shows("KV used")
+        await chat.pilot.press("f2")
+        await chat.shows("memory plan")
+        for words in ("weights", "94.0 MiB", "256.0 MiB", "of 6.0 GiB", "One row of logits."):
+            assert words in chat.text()
+        assert "trained on 8,192" in chat.text()
+        await chat.pilot.press("escape")
+        await chat.until(lambda: "memory plan" not in chat.text())
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [*keys.PROMPT_KEYS, *keys.CHAT_KEYS, *keys.PLAN_KEYS, *keys.APP_KEYS],
+    ids=lambda b: b.id,
+)
+def test_every_key_can_be_remapped_and_says_what_it_does(binding: Binding) -> None:
+    assert binding.id is not None
+    assert binding.tooltip
+
+
+@pytest.mark.parametrize("theme", [LIGHT, BUILTIN_THEMES["ansi-light"]])
+async def test_a_finished_answer_takes_on_another_theme(theme: Theme) -> None:
+    async with open_chat(ScriptedWorker(Script(words=(MARKDOWN,))), (80, 50)) as chat:
+        await chat.ask("Before.")
+        keyword = chat.colour_of("return")
+        chat.app.theme = theme.name
+        await chat.pilot.pause()
+        primary = Color.parse(theme.primary).rich_color
+        assert chat.colour_of("A heading") == primary
+        assert chat.colour_of("return") != keyword

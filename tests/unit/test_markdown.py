@@ -1,0 +1,95 @@
+"""A finished answer as one renderable."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from edgekv.tui.markdown import StandingMarkdown
+from edgekv.tui.theme import DARK, extra_variables, markdown_styles
+
+PIECES = (
+    "# ",
+    "## x\n",
+    "text ",
+    "**",
+    "*",
+    "`",
+    "```",
+    "```python\n",
+    "\n",
+    "\n\n",
+    "- ",
+    "  - ",
+    "1. ",
+    "> ",
+    "| a | b |\n",
+    "|---|---|\n",
+    "| 1 |\n",
+    "[x](y)",
+    "![x](y)",
+    "[![i](j)](k)",
+    "<b>",
+    "</b>",
+    "<!-- c -->",
+    "&amp;",
+    "&#8238;",
+    "---\n",
+    "~~s~~",
+    "    code\n",
+    "한국어",
+    "\x1b[2J",
+    "\\",
+    "http://a.b",
+    "[x]: y\n",
+    "- [ ] task\n",
+)
+
+
+def drawn(markdown: str, width: int = 60) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False, legacy_windows=False)
+    variables = {**DARK.to_color_system().generate(), **extra_variables(DARK)}
+    console.push_theme(markdown_styles(variables, is_ansi=False))
+    with console.capture() as capture:
+        console.print(StandingMarkdown(markdown, "nord"))
+    return capture.get()
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25), st.integers(1, 80))
+def test_no_answer_however_broken_stops_the_screen(pieces: list[str], width: int) -> None:
+    assert "\x1b" not in drawn("".join(pieces), width)
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("# Title", "Title"),
+        ("one\ntwo", "one\ntwo"),
+        ("- a\n- b", "• a\n• b"),
+        ("9. a\n10. b", "  9. a\n 10. b"),
+        ("> said", "▌ said"),
+        ("<div>kept</div>", "<div>kept</div>"),
+        ("a <b>bold</b>", "a <b>bold</b>"),
+        ("[words](http://x.y/z)", "words (http://x.y/z)"),
+        ("&#8238;x &lt; y", "\N{REPLACEMENT CHARACTER}x < y"),
+    ],
+)
+def test_markdown_is_drawn_as_the_model_meant_it(markdown: str, shown: str) -> None:
+    lines = [line.rstrip() for line in drawn(markdown).splitlines()]
+    assert "\n".join(lines).strip("\n") == shown
+
+
+def test_code_keeps_every_character() -> None:
+    code = "def f():\n\treturn '<b>' + \"&amp;\"\n\n    # end"
+    assert [line.strip() for line in drawn(f"```python\n{code}\n```").splitlines()] == [
+        "",
+        "def f():",
+        "return '<b>' + \"&amp;\"",
+        "",
+        "# end",
+        "",
+    ]
