@@ -1,3 +1,5 @@
+"""`python -m edgekv`, the same as `edgekv`."""
+
 from edgekv.cli.main import main
 
 main()
