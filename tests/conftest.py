@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+# Read once when llama.cpp is loaded: its threads must not spin beside the other tests' engines.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+
 REPOSITORY = Path(__file__).parent.parent
 MODELS = REPOSITORY / "models"
 
