@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,7 +40,8 @@ class EventStream(Response):
         self._chunks, self._on_error = chunks, on_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await while_connected(receive, self._write(send))
+        with suppress(ClientDisconnect):
+            await while_connected(receive, self._write(send))
 
     async def _write(self, send: Send) -> None:
         is_started = False

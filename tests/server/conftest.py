@@ -21,8 +21,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def library() -> FakeLibrary:
-    return FakeLibrary(answer="Hello there, friend.")
+def library(request: pytest.FixtureRequest) -> FakeLibrary:
+    return FakeLibrary(answer=getattr(request, "param", "Hello there, friend."))
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ from edgekv.core.plan import (
 )
 from edgekv.engine.process import EngineProcess
 from edgekv.service import worker as worker_module
-from edgekv.service.engine_client import EngineClient
+from edgekv.service.engine_client import SECONDS_OF_SILENCE, EngineClient
+from edgekv.service.engine_log import EngineLog
 from edgekv.service.worker import Worker
 from tests.fakes import FakeLibrary
 
@@ -146,7 +147,7 @@ class Engines:
         engine.holds_open = self.holds_open
         engine.dies_of_requests = self.die_of_requests
         self.started.append(engine)
-        return EngineClient(engine)  # type: ignore[arg-type]
+        return EngineClient(engine, EngineLog(), SECONDS_OF_SILENCE)  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -170,3 +170,14 @@ async def test_control_tokens_in_a_message_are_text(client: httpx.AsyncClient) -
     )
     # The fake's tokens are bytes, so text that is no control token counts in full.
     assert response.json()["usage"]["prompt_tokens"] == PROMPT_TOKENS - 2 + len(said)
+
+
+@pytest.mark.parametrize("library", [None], indirect=True)
+async def test_the_seed_decides_the_answer(client: httpx.AsyncClient) -> None:
+    """Without a script every letter of the fake depends on the seed: 31**20 answers."""
+
+    async def text(seed: int) -> str:
+        body = (await ask(client, seed=seed, max_tokens=20, ignore_eos=True)).json()
+        return str(body["choices"][0]["message"]["content"])
+
+    assert await text(7) == await text(7) != await text(8)
