@@ -59,7 +59,7 @@ def _closed_form_bytes(facts: ModelFacts, geometry: Geometry, choice: Choice) ->
         state_bytes(geometry, choice.num_ids),
         mask_bytes(geometry, Pool.of(choice)),
         output_bytes(facts.num_vocab, choice.num_ids),
-        growth_bytes(facts, choice),
+        growth_bytes(geometry, facts.num_vocab, choice),
     )
     return sum(parts)
 

@@ -91,7 +91,7 @@ _LAYERS = {"full": "attention", "window": "window", "index": "indexer"}
 
 
 def _own_lines(engine: Engine, choice: Choice) -> Iterable[CostLine]:
-    growth = growth_bytes(engine.facts, choice)
+    growth = growth_bytes(engine.geometry, engine.facts.num_vocab, choice)
     yield CostLine(
         HOST,
         "runtime",
@@ -103,12 +103,16 @@ def _own_lines(engine: Engine, choice: Choice) -> Iterable[CostLine]:
     yield CostLine(HOST, "host_cache", engine.host_cache_bytes, how)
 
 
-def growth_bytes(facts: ModelFacts, choice: Choice) -> int:
+def growth_bytes(geometry: Geometry | None, num_vocab: int, choice: Choice) -> int:
     """What the engine process takes on top once it answers, outside the library's buffers.
 
-    Measured on both test models, the sum was 3 to 13 MiB; `docs/memory.md` has the table.
+    `docs/memory.md` has the measurements.
     """
     code_and_graphs = 8 * MIB  # library pages first touched then, graph nodes, thread stacks
-    candidates = choice.slots * facts.num_vocab * 12  # a sampler's (token, logit, probability)
-    bookkeeping = choice.cells * 128  # llama.cpp's cell table and our lists of tokens
-    return code_and_graphs + candidates + bookkeeping
+    candidates = choice.slots * num_vocab * 12  # a sampler's (token, logit, probability)
+    shapes = () if geometry is None else cache_shapes(geometry, Pool.of(choice))
+    table_entry = 48  # position, extent, shift and a bit for each sequence id
+    tree_nodes = 3 * 48  # llama.cpp sorts used cells, and each holder's: a slot and a kept one
+    tables = sum(shape.cells for shape in shapes) * (table_entry + tree_nodes)
+    tokens = choice.cells * 64  # our lists of them
+    return code_and_graphs + candidates + tables + tokens
