@@ -9,7 +9,7 @@ from edgekv.budget.devices import HOST
 from edgekv.budget.formulas import Pool, cache_shapes
 from edgekv.budget.geometry import Geometry
 from edgekv.budget.machine import MIB
-from edgekv.budget.sizes import format_size
+from edgekv.budget.sizes import counted, format_size
 from edgekv.core.plan import Allocation, BufferSize, Choice, CostLine, ModelFacts
 
 
@@ -61,7 +61,7 @@ def _plain_weights(buffer: BufferSize) -> CostLine:
 
 
 def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
-    ids = f"{choice.num_ids} sequence ids"
+    ids = counted(choice.num_ids, "sequence id")
     match buffer.label:
         case "kv":
             how = _kv_sentence(engine.geometry, choice)

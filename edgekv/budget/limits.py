@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from edgekv.budget.devices import Budget
 from edgekv.budget.machine import Machine
 from edgekv.budget.search import UBATCHES, Case
+from edgekv.budget.sizes import counted
 from edgekv.core.plan import CELL_PADDING, Choice
 
 _MEASURED_SAFE = {"f32", "f16", "bf16", "q8_0"}
@@ -62,7 +63,7 @@ def _slots(case: Case, machine: Machine, choice: Choice) -> Iterator[str]:
         )
     else:
         yield (
-            f"{choice.slots} slots: with {machine.cores.value} processor cores, more "
+            f"{counted(choice.slots, 'slot')}: with {counted(machine.cores.value, 'core')}, more "
             "conversations at once make each slower; --slots lifts that."
         )
 
@@ -94,6 +95,6 @@ def _threads(case: Case, machine: Machine) -> Iterator[str]:
     wished, usable = case.wish.threads, machine.usable_cpus
     if wished is not None and wished > usable.value:
         yield (
-            f"--threads {wished} is more than the {usable.value} processors usable here "
-            f"({usable.source}), so {case.threads} are used."
+            f"--threads {wished} is more than the {counted(usable.value, 'CPU')} usable here "
+            f"({usable.source}), so it is {case.threads}."
         )

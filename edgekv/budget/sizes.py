@@ -1,4 +1,4 @@
-"""Byte counts as people write and read them."""
+"""Byte counts and other numbers as people write and read them."""
 
 from __future__ import annotations
 
@@ -39,3 +39,8 @@ def format_size(num_bytes: int) -> str:
         if abs(value) < 1023.95:
             return f"{value:.1f} {unit}"
     return f"{value / 1024:.1f} TiB"
+
+
+def counted(number: int, noun: str) -> str:
+    """ "1 slot", "1,024 slots"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

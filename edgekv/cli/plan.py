@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from edgekv.budget.costs import step_costs
-from edgekv.budget.sizes import format_size
+from edgekv.budget.sizes import counted, format_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options
 from edgekv.core.plan import Choice, MemoryPlan, ModelFacts, PlannedDevice
@@ -69,12 +69,12 @@ def _choice(choice: Choice) -> Iterator[str]:
     kv_type = choice.kv_type_k
     if choice.kv_type_v != choice.kv_type_k:
         kv_type += f" keys, {choice.kv_type_v} values"
-    workers = f"{choice.threads} threads"
+    workers = counted(choice.threads, "thread")
     if choice.gpu_layers:
-        workers += f", {choice.gpu_layers} layers on a graphics device"
+        workers += f", {counted(choice.gpu_layers, 'layer')} on a graphics device"
     rows = (
         ("context", f"{choice.context_length:,} tokens a conversation"),
-        ("slots", f"{choice.slots} conversations at once, {choice.kept} finished ones kept"),
+        ("slots", f"{counted(choice.slots, 'conversation')} at once, {choice.kept} more kept"),
         ("pool", pool),
         ("KV type", kv_type),
         ("computed by", workers),
