@@ -55,8 +55,8 @@ def command(path: str, wish: Wish, host: str, port: int, **asking: Any) -> None:
     from edgekv.service.worker import Worker
 
     access = _access(host, **asking)
-    run.log_to_stderr()
     listener = run.listen(host, port)
+    run.log_to_stderr()
     url = run.url_of(listener)
 
     async def serve() -> signal.Signals:
