@@ -6,6 +6,7 @@ EdgeKVError
 ├── EngineDied          (the engine process ended while it was needed)
 ├── Unavailable         (this machine or build cannot do it; the message says what can)
 ├── NotReady            (the model is still loading, or no longer open; try again later)
+├── Overloaded          (the queue is full; becomes an HTTP 429)
 └── RequestError        (the caller's fault; becomes an HTTP 400)
     ├── PromptTooLong
     ├── UnknownModel    (becomes an HTTP 404)
@@ -47,6 +48,18 @@ class Unavailable(EdgeKVError):
 
 class NotReady(EdgeKVError):
     code = "not_ready"
+
+
+class Overloaded(EdgeKVError):
+    """`num_waiting` requests were before this one."""
+
+    code = "overloaded"
+
+    def __init__(self, num_waiting: int) -> None:
+        super().__init__(
+            f"{num_waiting} requests are waiting, which is as many as may; try again in a moment."
+        )
+        self.num_waiting = num_waiting
 
 
 class RequestError(EdgeKVError):

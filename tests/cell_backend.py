@@ -72,6 +72,7 @@ class CellBackend:
         self.num_decodes = self.tokens_decoded = 0
         self.outcomes: dict[int, DecodeStatus] = {}
         self.is_closed = False
+        self.state_key = "strict-fake"
         self._choose = choose or hashed([Token(t) for t in range(97)])
         self._batch_tokens = batch_tokens
         self._views: dict[SeqId, dict[int, Cell]] = {SeqId(i): {} for i in range(num_seqs)}
@@ -123,10 +124,16 @@ class CellBackend:
         self.tokens_decoded += plan.num_tokens
         return DecodeStatus.DONE
 
-    def attach(self, seq_id: SeqId, sampling: SamplingParams, tokens: Sequence[Token]) -> None:
+    def attach(
+        self,
+        seq_id: SeqId,
+        sampling: SamplingParams,
+        prompt: Sequence[Token],
+        generated: Sequence[Token] = (),
+    ) -> None:
         assert seq_id in self._views
         assert seq_id not in self._samplers, "one sampler a sequence"
-        self._samplers[seq_id] = Sampler(sampling, len(tokens), list(tokens))
+        self._samplers[seq_id] = Sampler(sampling, len(prompt), [*prompt, *generated])
 
     def detach(self, seq_id: SeqId) -> None:
         del self._samplers[seq_id]

@@ -20,7 +20,9 @@ class FinishReason(StrEnum):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """The request has a sequence id; `num_reused` of its prompt tokens need no computing."""
+    """The request has a sequence id; `num_reused` of its prompt tokens need no computing, because
+    others have their cells or the store had a copy.
+    """
 
     request_id: RequestId
     num_prompt: int

@@ -15,7 +15,7 @@ import msgspec
 
 from edgekv.core.events import ErrorInfo, StreamEvent
 from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
-from edgekv.core.request import Prompt, RequestId, SamplingParams, TextPrompt, Token
+from edgekv.core.request import Priority, Prompt, RequestId, SamplingParams, TextPrompt, Token
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True):
@@ -32,6 +32,7 @@ class Submit(msgspec.Struct, frozen=True, tag=True):
     ignore_end: bool = False
     generated: tuple[Token, ...] = ()
     """Tokens of the answer that the caller already has, from an engine that died."""
+    priority: Priority = Priority.NORMAL
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
@@ -120,14 +121,27 @@ class Snapshot(msgspec.Struct, frozen=True):
     cells_kept: int = 0
     """Held only by finished conversations; given up when room is needed."""
     cells_reserved: int = 0
-    """Not used yet, but promised to running requests."""
+    """Not used yet, but expected to be needed by running requests."""
     num_running: int = 0
     num_waiting: int = 0
+    """Those suspended included."""
     num_steps: int = 0
     prompt_tokens_computed: int = 0
     prompt_tokens_reused: int = 0
     tokens_generated: int = 0
     resident_bytes: int = 0
+    prompt_tokens_restored: int = 0
+    """Their cells came out of the store; no part of those reused."""
+    num_suspended: int = 0
+    num_suspensions: int = 0
+    tokens_recomputed: int = 0
+    """Computed before a suspension and, because the store had lost them, again after it."""
+    store_host_bytes: int = 0
+    store_disk_bytes: int = 0
+    """What the folder holds, other models' files included."""
+    swap_bytes_out: int = 0
+    """From the pool to the store, since the model was opened."""
+    swap_bytes_in: int = 0
 
 
 class StepFrame(msgspec.Struct, frozen=True, tag=True):

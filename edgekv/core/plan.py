@@ -88,6 +88,8 @@ class Choice(msgspec.Struct, frozen=True):
     kept: int = 0
     """Sequence ids beyond `slots`, for finished conversations that stay in the pool."""
     threads: int = 1
+    host_cache_bytes: int = 0
+    """Host memory for copies of suspended and idle conversations."""
 
     @property
     def num_seqs(self) -> int:
@@ -108,6 +110,15 @@ class Opening(msgspec.Struct, frozen=True):
     use_mmap: bool = True
     share_prefixes: bool = True
     """False where a cut or a share would be wrong: recurrent state, bounded windows."""
+    store_path: str | None = None
+    """A folder for copies of conversations that outlive the process. None: nothing is written."""
+    disk_cache_bytes: int = 0
+    """What may be written there, files of other models included."""
+    max_gap_ms: int = 250
+    """How long a step may take while answers are under way, as far as prompts decide; 0: as long
+    as a whole batch takes."""
+    max_waiting: int | None = None
+    """Requests that may wait beyond those that a free slot will take. None: any number."""
 
 
 class BufferSize(msgspec.Struct, frozen=True):

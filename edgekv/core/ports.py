@@ -17,6 +17,16 @@ class KVMemory(Protocol):
     def cut(self, seq_id: SeqId, start: int, end: int) -> None:
         """Let go of positions [start, end). Cells nobody holds become free."""
 
+    def save(self, seq_id: SeqId, start: int, end: int) -> bytes:
+        """A copy of the cells of `seq_id` at positions [start, end), exact to the bit."""
+
+    def load(self, blob: bytes, seq_id: SeqId, start: int, end: int) -> bool:
+        """Give `seq_id` new cells at [start, end) out of a blob saved over at least that range.
+
+        `seq_id` must end at `start`. False, and nothing changed, if the blob's cells do not fit
+        into the pool or the blob is not one of this context's.
+        """
+
 
 class Backend(KVMemory, Protocol):
     """One open model context with a pool of `num_cells` cells and ids 0..`num_seqs`-1."""
@@ -27,27 +37,29 @@ class Backend(KVMemory, Protocol):
     @property
     def num_seqs(self) -> int: ...
 
+    @property
+    def state_key(self) -> str:
+        """Names all that saved cells depend on beside their tokens: the library's version, the
+        model, the KV types. Fit for a file name.
+        """
+
     def decode(self, plan: BatchPlan) -> DecodeStatus:
         """Compute a plan's tokens into cells; logits where a slice wants them."""
 
-    def attach(self, seq_id: SeqId, sampling: SamplingParams, tokens: Sequence[Token]) -> None:
-        """Give `seq_id` a sampler that has already seen `tokens`."""
+    def attach(
+        self,
+        seq_id: SeqId,
+        sampling: SamplingParams,
+        prompt: Sequence[Token],
+        generated: Sequence[Token] = (),
+    ) -> None:
+        """Give `seq_id` a sampler that has seen `prompt` and then chosen `generated`."""
 
     def detach(self, seq_id: SeqId) -> None:
         """Drop the sampler of `seq_id`."""
 
     def sample(self, seq_id: SeqId) -> Token:
         """Choose the next token from the last decode's logits for `seq_id`."""
-
-    def save(self, seq_id: SeqId, start: int, end: int) -> bytes:
-        """A copy of the cells of `seq_id` at positions [start, end), exact to the bit."""
-
-    def load(self, blob: bytes, seq_id: SeqId, start: int, end: int) -> bool:
-        """Give `seq_id` new cells at [start, end) out of a blob saved over at least that range.
-
-        `seq_id` must end at `start`. False, and nothing changed, if the blob's cells do not fit
-        into the pool or the blob is not one of this context's.
-        """
 
     def close(self) -> None:
         """Give all memory back. Nothing may be called afterwards."""

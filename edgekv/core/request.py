@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NewType, TypeAlias
 
 import msgspec
@@ -46,6 +47,14 @@ class SamplingParams(msgspec.Struct, frozen=True):
     logit_bias: tuple[tuple[Token, float], ...] = ()
 
 
+class Priority(StrEnum):
+    """Who starts first and is suspended last. Whoever waits long moves up."""
+
+    INTERACTIVE = "interactive"
+    NORMAL = "normal"
+    BATCH = "batch"
+
+
 class Request(msgspec.Struct, frozen=True):
     """A prompt in tokens and how to continue it.
 
@@ -60,6 +69,7 @@ class Request(msgspec.Struct, frozen=True):
     """Go on past the model's end-of-text tokens, up to `max_tokens`."""
     generated: tuple[Token, ...] = ()
     """What the answer already consists of; counts towards `max_tokens`."""
+    priority: Priority = Priority.NORMAL
 
     def __post_init__(self) -> None:
         if not self.prompt:

@@ -20,6 +20,14 @@ class Sequence:
     tokens: list[Token]
     num_computed: int
     """`tokens[:num_computed]` have KV cells."""
+    arrival: int = 0
+    """Its place among all requests that ever came."""
+    rank: int = 0
+    """Of its priority when it started; the lowest rank is suspended last."""
+    num_overtaken: int = 0
+    """How many younger requests started before it."""
+    resumed_length: int | None = None
+    """Its tokens when it went on after a suspension; None if it never was suspended."""
 
     @property
     def num_pending(self) -> int:

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from edgekv.core.batch import BatchPlan, DecodeStatus
 from edgekv.core.events import EngineEvent, ErrorInfo, Failed, Finished, FinishReason, Started
 from edgekv.core.frames import Snapshot
 from edgekv.core.ports import Backend
 from edgekv.core.request import Request, RequestId, SeqId, Token
-from edgekv.core.sequence import Sequence
 from edgekv.engine.metrics import Metrics
-from edgekv.engine.scheduler import Scheduler
-from edgekv.errors import EdgeKVError, InvalidValue, PromptTooLong
+from edgekv.engine.pacing import Pace
+from edgekv.engine.scheduler import Scheduler, Start
+from edgekv.errors import EdgeKVError, InvalidValue, Overloaded, PromptTooLong
 from edgekv.kv.cell_cache import CellCache
 from edgekv.kv.prefix_cache import PrefixCache
+from edgekv.kv.store import Store
 from edgekv.kv.unshared_cache import UnsharedCache
 
 FAILURES = {
     DecodeStatus.FAILED: "llama.cpp could not compute this step, so the answer ends here; "
     "send the request again.",
-    # Admission reserved the cells, so this is a bug; it ends answers, not the process.
-    DecodeStatus.NO_SPACE: "There was no room for tokens that had been promised room, which is "
+    # A plan is made to fit, so this is a bug; it ends answers, not the process.
+    DecodeStatus.NO_SPACE: "There was no room for tokens that had been found room, which is "
     "a bug in EdgeKV; send the request again, and please report it.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    slots: int
+    """Requests that run at once."""
+    context_length: int
+    """Tokens one conversation may hold."""
+    batch_tokens: int
+    """Tokens that a step decodes."""
+    max_waiting: int | None = None
+    """Requests that may wait beyond those that a free slot will take. None: any number."""
+    max_gap_seconds: float = 0.0
+    """How long a step may take while answers are under way, as far as prompts decide; 0: as long
+    as a whole batch takes."""
 
 
 class Engine:
@@ -32,18 +50,17 @@ class Engine:
     def __init__(
         self,
         backend: Backend,
+        limits: Limits,
         *,
-        slots: int,
-        context_length: int,
-        batch_tokens: int,
         end_tokens: frozenset[Token],
         sharing: bool = True,
+        store: Store | None = None,
     ) -> None:
-        """At most `slots` requests run at once; a step decodes at most `batch_tokens` tokens.
+        """`sharing` is False for models whose cells cannot be shared or cut.
 
-        `sharing` False computes every prompt anew. Raises `ValueError` for values that could
-        not keep every running answer going.
+        Raises `ValueError` for limits that could not keep every running answer going.
         """
+        slots, batch_tokens = limits.slots, limits.batch_tokens
         if not 1 <= slots <= backend.num_seqs:
             raise ValueError(f"{slots} slots need 1 to {backend.num_seqs} sequence ids")
         if batch_tokens < slots:
@@ -51,13 +68,19 @@ class Engine:
                 f"{slots} slots need at least as many batch tokens, not {batch_tokens}"
             )
         self._backend = backend
-        self._context_length = min(context_length, backend.num_cells)
+        self._context_length = min(limits.context_length, backend.num_cells)
+        self._max_waiting = limits.max_waiting
         cache_type = PrefixCache if sharing else UnsharedCache
         self._cache: CellCache = cache_type(
-            backend, num_cells=backend.num_cells, num_seqs=backend.num_seqs
+            backend, num_cells=backend.num_cells, num_seqs=backend.num_seqs, store=store
         )
+        self._pace = Pace(limits.max_gap_seconds)
         self._scheduler = Scheduler(
-            self._cache, slots=slots, batch_tokens=batch_tokens, end_tokens=end_tokens
+            self._cache,
+            slots=slots,
+            batch_tokens=batch_tokens,
+            end_tokens=end_tokens,
+            pace=self._pace,
         )
         self._metrics = Metrics()
         self._attached: dict[RequestId, SeqId] = {}
@@ -69,8 +92,8 @@ class Engine:
     def submit(self, request: Request) -> None:
         """Queue a request.
 
-        Raises `PromptTooLong` or `InvalidValue` if it could never be admitted, and `ValueError`
-        if its id is in use.
+        Raises `PromptTooLong` or `InvalidValue` if it could never be admitted, `Overloaded` if too
+        many wait, and `ValueError` if its id is in use.
         """
         length, limit = len(request.prompt), self._context_length
         if length >= limit:
@@ -82,6 +105,7 @@ class Engine:
                 f"conversation has room for {limit - length}; ask for fewer or start with a "
                 "larger --ctx.",
             )
+        self._check_queue()
         self._scheduler.submit(request)
 
     def cancel(self, request_id: RequestId) -> list[EngineEvent]:
@@ -94,19 +118,29 @@ class Engine:
 
     def step(self) -> list[EngineEvent]:
         """Do one decode's worth of work for all requests together."""
-        events: list[EngineEvent] = [self._begin(seq) for seq in self._scheduler.admit()]
-        plan = self._scheduler.plan()
+        events = [event for start in self._scheduler.admit() for event in self._begin(start)]
+        plan = self._plan()
         if plan.slices:
             events += self._execute(plan)
         return self._report(events)
+
+    def took(self, seconds: float) -> None:
+        """How long the last `step` took; the next one divides long prompts accordingly."""
+        self._pace.learn(*self._metrics.last_step, seconds)
+
+    def rest(self) -> bool:
+        """While idle, do one piece of what can wait; False if there is nothing left to do."""
+        return self._cache.rest()
 
     def snapshot(self) -> Snapshot:
         """Everything but `resident_bytes`, which the engine cannot know."""
         return self._metrics.snapshot(
             num_cells=self._backend.num_cells,
             counts=self._cache.counts(),
+            store=self._cache.store_counts(),
             num_running=len(self._scheduler.running),
             num_waiting=self._scheduler.num_waiting,
+            num_suspended=self._scheduler.num_suspended,
         )
 
     def check_integrity(self) -> None:
@@ -114,11 +148,37 @@ class Engine:
         self._scheduler.check_integrity()
         assert sorted(self._attached.values()) == sorted(self._scheduler.running)
 
-    def _begin(self, seq: Sequence) -> Started:
-        request = seq.request
-        self._backend.attach(seq.seq_id, request.sampling, request.known)
+    def _check_queue(self) -> None:
+        if self._max_waiting is None:
+            return
+        scheduler = self._scheduler
+        num_new = scheduler.num_waiting - scheduler.num_suspended
+        if num_new >= self._max_waiting + scheduler.num_free_slots:
+            raise Overloaded(num_new)
+
+    def _begin(self, start: Start) -> list[EngineEvent]:
+        """The caller hears of the first start only: after a suspension the answer just goes on."""
+        seq, request = start.seq, start.seq.request
+        num_prompt = len(request.prompt)
+        self._backend.attach(seq.seq_id, request.sampling, request.prompt, seq.tokens[num_prompt:])
         self._attached[request.id] = seq.seq_id
-        return Started(request.id, len(request.prompt), seq.num_computed)
+        self._metrics.count_start(start)
+        if not start.is_first:
+            return []
+        return [Started(request.id, num_prompt, min(num_prompt, start.acquired.num_known))]
+
+    def _plan(self) -> BatchPlan:
+        """The next step, and room for it."""
+        plan = self._scheduler.plan()
+        while (suspended := self._scheduler.suspend_for(plan)) is not None:
+            self._detach(suspended.request.id)
+            self._metrics.count_suspension()
+            plan = self._scheduler.plan()
+        self._scheduler.make_room(plan)
+        return plan
+
+    def _detach(self, request_id: RequestId) -> None:
+        self._backend.detach(self._attached.pop(request_id))
 
     def _execute(self, plan: BatchPlan) -> list[EngineEvent]:
         status = self._backend.decode(plan)
@@ -132,6 +192,6 @@ class Engine:
         """The one way out for events: whatever ended a request, its sampler goes."""
         for event in events:
             if isinstance(event, Finished | Failed) and event.request_id in self._attached:
-                self._backend.detach(self._attached.pop(event.request_id))
+                self._detach(event.request_id)
         self._metrics.count_events(events)
         return events

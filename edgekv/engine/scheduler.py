@@ -9,10 +9,13 @@ from edgekv.core.batch import BatchPlan, BatchSlice
 from edgekv.core.events import EngineEvent, ErrorInfo, Failed, Finished, FinishReason, Sampled
 from edgekv.core.request import Request, RequestId, SeqId, Token
 from edgekv.core.sequence import Sequence
-from edgekv.kv.cell_cache import CellCache
+from edgekv.engine.answer_lengths import AnswerLengths
+from edgekv.engine.pacing import Pace
+from edgekv.engine.waiting_line import Waiting, WaitingLine
+from edgekv.kv.cell_cache import Acquired, CellCache
 
 MAX_OVERTAKES = 32
-"""How many younger requests may start before the oldest waiting one. Short requests use the room
+"""How many younger requests may start before one that waits for room. Short requests use the room
 that is too small for a long one; after so many of them the room is left to gather for it.
 """
 
@@ -26,18 +29,22 @@ OLDEST_PROMPT_PART = 4
 stream of short ones cannot hold it up for ever.
 """
 
+MIN_SHARE = 32
+"""Tokens that a resumed answer grows by before it is suspended again, if another one can be."""
 
-@dataclass(slots=True, eq=False)
-class Waiting:
-    """A request without a sequence id, and what it waits for."""
 
-    request: Request
-    num_overtaken: int = 0
-    leader: Sequence | None = None
-    """This sequence is about to compute the first `leader_length` tokens of the prompt."""
-    leader_length: int = 0
-    no_room_since: int = -1
-    """It found no room when so many requests had ended. Room comes only when one ends."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A sequence that has an id now. `acquired` says what of its tokens needs no computing."""
+
+    seq: Sequence
+    acquired: Acquired
+    num_recomputed: int
+    """Tokens that had cells before it was suspended and have none now."""
+
+    @property
+    def is_first(self) -> bool:
+        return self.seq.resumed_length is None
 
 
 class Scheduler:
@@ -50,49 +57,68 @@ class Scheduler:
         slots: int,
         batch_tokens: int,
         end_tokens: frozenset[Token],
+        pace: Pace,
     ) -> None:
-        self._cache = cache
+        self._cache, self._pace = cache, pace
         self._slots, self._batch_tokens, self._end_tokens = slots, batch_tokens, end_tokens
-        self._waiting: dict[RequestId, Waiting] = {}
+        self._line = WaitingLine()
+        self._lengths = AnswerLengths()
         self._running: dict[SeqId, Sequence] = {}
-        self._num_ended = 0
+        self._num_left = 0
+        """Times that a running sequence ended or was suspended."""
 
     @property
     def running(self) -> Mapping[SeqId, Sequence]:
-        """By sequence id, oldest first."""
+        """By sequence id, in the order of their starts."""
         return self._running
 
     @property
     def num_waiting(self) -> int:
-        return len(self._waiting)
+        """Those suspended included."""
+        return len(self._line)
+
+    @property
+    def num_suspended(self) -> int:
+        return self._line.num_suspended
+
+    @property
+    def num_free_slots(self) -> int:
+        return self._slots - len(self._running)
 
     def submit(self, request: Request) -> None:
         """Queue a request that fits at least when nothing else runs."""
-        if request.id in self._waiting or self._find(request.id):
+        if request.id in self._line or self._find(request.id):
             raise ValueError(f"the request id {request.id!r} is in use")
-        self._waiting[request.id] = Waiting(request)
+        self._line.submit(request)
 
-    def admit(self) -> list[Sequence]:
-        """Start waiting requests, oldest first, as far as slots and cells go."""
-        started: list[Sequence] = []
+    def admit(self) -> list[Start]:
+        """Start waiting requests in their order, as far as slots and cells go."""
+        if not self.num_free_slots or not len(self._line):
+            return []
+        starts: list[Start] = []
         passed: list[Waiting] = []
-        for entry in list(self._waiting.values()):
-            if len(self._running) == self._slots or _nobody_may_pass(passed):
+        for entry in self._line.in_order():
+            if not self.num_free_slots or _nobody_may_pass(passed):
                 break
-            seq = self._start(entry)
-            if seq is None:
+            start = self._start(entry)
+            if start is None:
                 passed.append(entry)
-                continue
-            started.append(seq)
-            for older in passed:
-                older.num_overtaken += 1
-        return started
+            else:
+                starts.append(start)
+                self._line.overtake(entry)
+        return starts
 
     def plan(self) -> BatchPlan:
         """The shortest pending first: a long prompt never delays an answer that is under way."""
+        num_answering = self._num_answering()
+        budget = min(self._batch_tokens, self._cache.room())
+        for_prompts = max(0, budget - num_answering)
+        if num_answering:
+            for_prompts = min(for_prompts, self._pace.limit(for_prompts))
+            budget = min(budget, num_answering + for_prompts)
         oldest = next((s for s in self._running.values() if s.num_pending > 1), None)
-        held_back = self._part_of(oldest) if oldest else 0
-        budget = self._batch_tokens - held_back
+        held_back = _part_of(oldest, for_prompts) if oldest else 0
+        budget -= held_back
         slices = []
         for seq in sorted(self._running.values(), key=lambda s: s.num_pending):
             if seq is oldest:
@@ -103,6 +129,28 @@ class Scheduler:
                 slices.append(BatchSlice(seq.seq_id, seq.num_computed, chunk, reaches_end))
                 budget -= len(chunk)
         return BatchPlan(tuple(slices))
+
+    def suspend_for(self, plan: BatchPlan) -> Sequence | None:
+        """Suspend one if cells are too short for answers to go on, or for anything at all.
+
+        The one of lowest priority, then the youngest; never the oldest of the highest, so that
+        there is always one that comes to its end.
+        """
+        if plan.slices and self._cache.room() >= self._num_answering():
+            return None
+        if len(self._running) < 2:
+            return None
+        senior = min(self._running.values(), key=_seniority)
+        others = [seq for seq in self._running.values() if seq is not senior]
+        victim = max([s for s in others if _had_its_share(s)] or others, key=_seniority)
+        self._leave(victim.seq_id)
+        self._cache.suspend(victim.seq_id)
+        self._line.suspend(victim)
+        return victim
+
+    def make_room(self, plan: BatchPlan) -> None:
+        """Have the cells that a plan takes free."""
+        self._cache.make_room(plan.num_tokens)
 
     def commit(self, plan: BatchPlan, sampled: Mapping[SeqId, Token]) -> list[EngineEvent]:
         """Record what a decoded plan computed and what was sampled from it."""
@@ -126,8 +174,9 @@ class Scheduler:
 
     def end(self, request_id: RequestId, reason: FinishReason) -> list[EngineEvent]:
         """End a request now, running or waiting. Of unknown ones there is nothing to tell."""
-        if self._waiting.pop(request_id, None):
-            return [Finished(request_id, reason, num_generated=0)]
+        waiting = self._line.leave(request_id)
+        if waiting is not None:
+            return [Finished(request_id, reason, waiting.num_generated)]
         seq = self._find(request_id)
         return [self._finish(seq, reason)] if seq else []
 
@@ -141,38 +190,45 @@ class Scheduler:
             assert 0 <= seq.num_computed < len(seq.tokens)
             assert seq.num_computed == self._cache.length(seq_id)
 
-    def _start(self, entry: Waiting) -> Sequence | None:
+    def _start(self, entry: Waiting) -> Start | None:
         """Give a request a sequence id, or note in `entry` what it waits for."""
         if self._waits(entry):
             return None
-        request = entry.request
-        promise = self._cache.promised(request.known)
+        promise = self._cache.promised(entry.tokens)
         if promise is not None:
             entry.leader, entry.leader_length = self._running[promise.holder], promise.length
             return None
-        acquired = self._cache.acquire(request.known, request.worst_case_cells)
+        num_more = self._num_expected(entry.request, entry.num_generated)
+        acquired = self._cache.acquire(entry.tokens, len(entry.tokens) + num_more)
         if acquired is None:
-            entry.no_room_since = self._num_ended
+            entry.no_room_since = self._num_left
             return None
-        del self._waiting[request.id]
-        seq = Sequence(request, acquired.seq_id, list(request.known), acquired.num_reused)
+        self._line.leave(entry.request.id)
+        seq = Sequence(entry.request, acquired.seq_id, entry.tokens, acquired.num_known)
+        seq.arrival, seq.rank, seq.num_overtaken = entry.arrival, entry.rank, entry.num_overtaken
+        num_lost = entry.num_lost or 0
+        if entry.is_suspended:
+            seq.resumed_length = len(entry.tokens)
         self._running[seq.seq_id] = seq
-        return seq
+        return Start(seq, acquired, max(0, num_lost - acquired.num_known))
+
+    def _num_expected(self, request: Request, num_generated: int) -> int:
+        """Cells that the rest of an answer will probably need, the next token's not counted."""
+        # The last sampled token is returned but never decoded, so it needs no cell.
+        most = request.max_tokens - num_generated - 1
+        return min(most, self._lengths.remaining(num_generated))
 
     def _waits(self, entry: Waiting) -> bool:
         """Whether nothing has happened that could let this request start."""
         leader = entry.leader
-        return entry.no_room_since == self._num_ended or (
+        return entry.no_room_since == self._num_left or (
             leader is not None
             and leader.num_computed < entry.leader_length
             and self._running.get(leader.seq_id) is leader
         )
 
-    def _part_of(self, oldest: Sequence) -> int:
-        """How much of a step is for the oldest prompt, whatever the others want."""
-        num_answering = sum(1 for s in self._running.values() if s.num_pending == 1)
-        left = self._batch_tokens - num_answering
-        return min(oldest.num_pending, -(-left // OLDEST_PROMPT_PART))
+    def _num_answering(self) -> int:
+        return sum(1 for seq in self._running.values() if seq.num_pending == 1)
 
     def _append(self, seq: Sequence, token: Token) -> list[EngineEvent]:
         if token in self._end_tokens and not seq.request.ignore_end:
@@ -181,23 +237,46 @@ class Scheduler:
         events: list[EngineEvent] = [Sampled(seq.request.id, token)]
         if seq.num_generated == seq.request.max_tokens:
             events.append(self._finish(seq, FinishReason.LENGTH))
+        elif not self._cache.expected(seq.seq_id):
+            # It got longer than expected, and what was learned since may say how much longer.
+            more = 1 + self._num_expected(seq.request, seq.num_generated)
+            self._cache.expect(seq.seq_id, more)
         return events
 
     def _finish(self, seq: Sequence, reason: FinishReason) -> Finished:
         self._leave(seq.seq_id)
         self._cache.retire(seq.seq_id)
+        if reason is not FinishReason.CANCELLED:
+            self._lengths.learn(seq.num_generated)
         return Finished(seq.request.id, reason, seq.num_generated)
 
     def _leave(self, seq_id: SeqId) -> Sequence:
-        self._num_ended += 1
+        self._num_left += 1
         return self._running.pop(seq_id)
 
     def _find(self, request_id: RequestId) -> Sequence | None:
         return next((s for s in self._running.values() if s.request.id == request_id), None)
 
 
-def _nobody_may_pass(waiting: list[Waiting]) -> bool:
-    """Whether those before a request, oldest first, have been patient for long enough."""
-    return bool(waiting) and (
-        len(waiting) == LOOKAHEAD or waiting[0].num_overtaken == MAX_OVERTAKES
+def _part_of(oldest: Sequence, for_prompts: int) -> int:
+    """How much of a step's room for prompts is for the oldest, whatever the others want."""
+    return min(oldest.num_pending, -(-for_prompts // OLDEST_PROMPT_PART))
+
+
+def _seniority(seq: Sequence) -> tuple[int, int]:
+    """The lowest is suspended last."""
+    return seq.rank, seq.arrival
+
+
+def _had_its_share(seq: Sequence) -> bool:
+    return seq.resumed_length is None or len(seq.tokens) - seq.resumed_length >= MIN_SHARE
+
+
+def _nobody_may_pass(passed: list[Waiting]) -> bool:
+    """Whether those before a request have been patient for long enough.
+
+    One that was suspended lets nobody of its rank or a lower one pass: it has begun an answer.
+    """
+    return len(passed) == LOOKAHEAD or any(
+        entry.num_overtaken >= MAX_OVERTAKES or entry.is_suspended for entry in passed
     )

@@ -5,7 +5,9 @@ Submit ─ tokenise ─▶ Engine ─ Sampled(token) ─▶ TextStream ─▶ De
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -24,8 +26,12 @@ from edgekv.core.plan import Opening
 from edgekv.core.ports import Backend, Vocabulary
 from edgekv.core.request import Prompt, Request, RequestId, TextPrompt, Token
 from edgekv.engine.detokenizer import TextStream
-from edgekv.engine.engine import Engine
-from edgekv.errors import InvalidValue, PromptTooLong, RequestError
+from edgekv.engine.engine import Engine, Limits
+from edgekv.errors import InvalidValue, Overloaded, PromptTooLong, RequestError
+from edgekv.kv.disk import Disk
+from edgekv.kv.store import Store
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -43,11 +49,16 @@ class Session:
         self._context_length = min(choice.context_length, backend.num_cells)
         self._engine = Engine(
             backend,
-            slots=choice.slots,
-            context_length=self._context_length,
-            batch_tokens=choice.batch,
+            Limits(
+                slots=choice.slots,
+                context_length=self._context_length,
+                batch_tokens=choice.batch,
+                max_waiting=opening.max_waiting,
+                max_gap_seconds=opening.max_gap_ms / 1000,
+            ),
             end_tokens=vocabulary.end_tokens,
             sharing=opening.share_prefixes,
+            store=_open_store(opening, backend.state_key),
         )
         self._answers: dict[RequestId, _Answer] = {}
 
@@ -59,7 +70,7 @@ class Session:
         """Queue a request; the events are its `Failed` if it can never be answered."""
         try:
             self._engine.submit(self._request(submit))
-        except RequestError as error:
+        except (RequestError, Overloaded) as error:
             return [Failed(submit.request_id, ErrorInfo.of(error))]
         self._answers[submit.request_id] = self._rebuilt(submit)
         return []
@@ -69,6 +80,14 @@ class Session:
 
     def step(self) -> list[StreamEvent]:
         return self._to_text(self._engine.step())
+
+    def took(self, seconds: float) -> None:
+        """How long the last `step` took."""
+        self._engine.took(seconds)
+
+    def rest(self) -> bool:
+        """While idle, do one piece of what can wait; False if there is nothing left to do."""
+        return self._engine.rest()
 
     def snapshot(self) -> Snapshot:
         return self._engine.snapshot()
@@ -99,6 +118,7 @@ class Session:
             sampling=submit.sampling,
             ignore_end=submit.ignore_end,
             generated=submit.generated,
+            priority=submit.priority,
         )
 
     def _rebuilt(self, submit: Submit) -> _Answer:
@@ -165,3 +185,15 @@ def _delta(request_id: RequestId, answer: _Answer, text: str) -> list[StreamEven
         return []
     tokens, answer.untold = tuple(answer.untold), []
     return [Delta(request_id, text, answer.num_tokens, tokens)]
+
+
+def _open_store(opening: Opening, state_key: str) -> Store:
+    """The store of an open model; without its disk if the folder cannot be used."""
+    disk = None
+    if opening.store_path is not None and opening.disk_cache_bytes:
+        folder, limit_bytes = Path(opening.store_path), opening.disk_cache_bytes
+        try:
+            disk = Disk(folder, state_key, limit_bytes=limit_bytes)
+        except OSError as error:
+            logger.warning("nothing is stored in %s: %s", folder, error.strerror)
+    return Store(host_limit_bytes=opening.choice.host_cache_bytes, disk=disk)

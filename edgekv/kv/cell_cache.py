@@ -14,7 +14,13 @@ from edgekv.kv.radix_tree import Prefix
 class Acquired:
     seq_id: SeqId
     num_reused: int
-    """Tokens of the prompt, from its start, whose cells the id already sees."""
+    """Tokens, from the first, whose cells the id shares with others."""
+    num_restored: int = 0
+    """Tokens behind those whose cells came out of the store."""
+
+    @property
+    def num_known(self) -> int:
+        return self.num_reused + self.num_restored
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +33,35 @@ class CellCounts:
     reserved: int
 
 
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """As in `core.frames.Snapshot`. All are bytes."""
+
+    host_bytes: int
+    disk_bytes: int
+    bytes_out: int
+    bytes_in: int
+
+
 class CellCache(Protocol):
-    def promised(self, prompt: Sequence[Token]) -> Prefix | None:
-        """The part of `prompt` that a running sequence is about to compute, if that is more
+    def promised(self, tokens: Sequence[Token]) -> Prefix | None:
+        """The part of `tokens` that a running sequence is about to compute, if that is more
         than is known now. Waiting for it lets a burst with one prefix compute it once.
         """
 
-    def acquire(self, prompt: Sequence[Token], worst_case: int) -> Acquired | None:
-        """A sequence id that sees the longest known prefix of `prompt`, short of its last token.
+    def acquire(self, tokens: Sequence[Token], expected: int) -> Acquired | None:
+        """A sequence id that sees the longest known prefix of `tokens`, short of the last one.
 
-        `worst_case` is the number of cells the request holds if it never stops early; what the
-        prefix does not cover is reserved, so a running request never runs out. May evict kept
-        sequences. Returns None, and changes nothing, if the request does not fit now.
+        `expected` is how many cells the sequence will probably hold in the end, at least one a
+        token. What the prefix does not cover is reserved: nobody else is admitted into it. May
+        evict kept sequences. Returns None, and changes nothing, if there is no room now.
         """
+
+    def expect(self, seq_id: SeqId, num_cells: int) -> None:
+        """A running sequence will probably need so many more cells than it has."""
+
+    def expected(self, seq_id: SeqId) -> int:
+        """How many more cells a running sequence will probably need."""
 
     def advance(self, seq_id: SeqId, tokens: Sequence[Token]) -> None:
         """Record that `tokens` were just computed for `seq_id`, behind what it had."""
@@ -47,8 +69,19 @@ class CellCache(Protocol):
     def retire(self, seq_id: SeqId) -> None:
         """A running sequence has ended; its cells may be kept for others to share."""
 
+    def suspend(self, seq_id: SeqId) -> None:
+        """A running sequence gives its id and cells back. What only it held goes to the store,
+        where `acquire` finds it by its tokens.
+        """
+
     def evict(self, seq_id: SeqId, end: int) -> None:
         """Drop a running sequence whose cells up to position `end` cannot be trusted."""
+
+    def room(self) -> int:
+        """Cells that running sequences could have now, reserved or not."""
+
+    def make_room(self, num_cells: int) -> None:
+        """Have so many of the cells of `room` free. May evict kept sequences."""
 
     def running(self) -> list[SeqId]:
         """Acquired and not yet retired, ascending."""
@@ -56,7 +89,12 @@ class CellCache(Protocol):
     def length(self, seq_id: SeqId) -> int:
         """Tokens that a running sequence has cells for."""
 
+    def rest(self) -> bool:
+        """Do one piece of what can wait until nothing runs; False if there is nothing."""
+
     def counts(self) -> CellCounts: ...
+
+    def store_counts(self) -> StoreCounts: ...
 
     def check_integrity(self) -> None:
         """Raises `AssertionError` if the books do not agree with themselves."""

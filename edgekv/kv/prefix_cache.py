@@ -2,13 +2,13 @@
 
     unused ──── acquire ────▶ running ──── retire ────▶ kept
       ▲                        │   ▲                     │ │
-      └──────── evict ─────────┘   └── acquire (cut) ────┘ │
+      ├── suspend, evict ──────┘   └── acquire (cut) ────┘ │
       └──────── evict ─────────────────────────────────────┘
 
-Always true, and checked by `check_integrity`:
-- the tree's token count is the number of cells in use. When two sequences computed the same
-  tokens, the later one lets go of its cells and shares the earlier one's;
-- what is reserved for running sequences is free. So they never run out of cells.
+What a suspended or evicted sequence alone held goes to the store first, and `acquire` brings
+back what it finds there. Always true, and checked by `check_integrity`: the tree's token count is
+the number of cells in use. When two sequences computed the same tokens, the later one lets go of
+its cells and shares the earlier one's.
 """
 
 from __future__ import annotations
@@ -17,35 +17,51 @@ from collections.abc import Sequence
 
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
-from edgekv.kv.cell_cache import Acquired, CellCounts
+from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
 from edgekv.kv.radix_tree import Match, Prefix, RadixTree
+from edgekv.kv.reservations import Reservations
+from edgekv.kv.store import Store
+from edgekv.kv.swap import Swap
+
+MOST_KEPT = 2
+"""With a store in host memory, all kept sequences but the last have at most one in so many of the
+cells: attention works up to the highest used cell, so what is kept slows the running.
+"""
 
 
 class PrefixCache:
     """A `CellCache` that shares every known prefix, to the token."""
 
-    def __init__(self, memory: KVMemory, *, num_cells: int, num_seqs: int) -> None:
+    def __init__(
+        self, memory: KVMemory, *, num_cells: int, num_seqs: int, store: Store | None = None
+    ) -> None:
         self._memory = memory
         self._num_cells, self._num_seqs = num_cells, num_seqs
+        self._swap = Swap(memory, store or Store())
         self._tree = RadixTree()
         self._prompts = RadixTree()
         """Whole prompts of running sequences, so that a match tells what will be computed."""
         self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
         self._kept: dict[SeqId, None] = {}
         """A set in the order of eviction: oldest first."""
-        self._reserved: dict[SeqId, int] = {}
+        self._reserved = Reservations()
+        self._unsaved: dict[SeqId, int] = {}
+        """Kept sequences, and up to where `rest` has brought their copy in the store."""
 
     def counts(self) -> CellCounts:
         tree = self._tree
-        reserved = sum(self._reserved.values())
+        reserved = min(self._reserved.total, self._num_cells - tree.num_cells)
         return CellCounts(tree.num_cells, tree.num_shared, tree.num_kept, reserved)
+
+    def store_counts(self) -> StoreCounts:
+        return self._swap.counts()
 
     def tokens(self, seq_id: SeqId) -> list[Token]:
         """What a running or kept sequence sees."""
         return self._tree.tokens(seq_id)
 
     def running(self) -> list[SeqId]:
-        return sorted(self._reserved)
+        return self._reserved.seq_ids()
 
     def kept(self) -> list[SeqId]:
         """Finished sequences that still hold cells, the next to be evicted first."""
@@ -54,25 +70,33 @@ class PrefixCache:
     def length(self, seq_id: SeqId) -> int:
         return self._tree.length(seq_id)
 
-    def promised(self, prompt: Sequence[Token]) -> Prefix | None:
-        wanted = prompt[:-1]
+    def promised(self, tokens: Sequence[Token]) -> Prefix | None:
+        wanted = tokens[:-1]
         promise = self._prompts.match(wanted)
-        if promise.length <= self._tree.match(wanted).length:
+        known = self._tree.match(wanted).length
+        if promise.length <= known or promise.length <= self._swap.store.reach(wanted, known):
             return None
         return Prefix(min(promise.holders), promise.length)
 
-    def acquire(self, prompt: Sequence[Token], worst_case: int) -> Acquired | None:
-        # The last prompt token is always computed, to have logits to sample from.
-        match = self._tree.match(prompt[:-1])
-        needed = worst_case - match.length
+    def acquire(self, tokens: Sequence[Token], expected: int) -> Acquired | None:
+        # The last token is always computed, to have logits to sample from.
+        wanted = tokens[:-1]
+        match = self._tree.match(wanted)
+        needed = expected - match.length
         evictable = self._tree.num_kept - match.num_kept
-        if needed > self._room + evictable or not (self._unused or self._kept):
+        if needed > self._unreserved + evictable or not (self._unused or self._kept):
             return None
-        seq_id = self._claim(match, needed, prompt)
-        self._reserved[seq_id] = needed
+        seq_id = self._claim(match, needed, tokens)
+        self._reserved.set(seq_id, needed)
         self._prompts.acquire(seq_id)
-        self._prompts.advance(seq_id, prompt)
-        return Acquired(seq_id, match.length)
+        self._prompts.advance(seq_id, tokens)
+        return Acquired(seq_id, match.length, self._restore(seq_id, wanted))
+
+    def expect(self, seq_id: SeqId, num_cells: int) -> None:
+        self._reserved.set(seq_id, num_cells)
+
+    def expected(self, seq_id: SeqId) -> int:
+        return self._reserved.of(seq_id)
 
     def advance(self, seq_id: SeqId, tokens: Sequence[Token]) -> None:
         start = self._tree.length(seq_id)
@@ -81,39 +105,70 @@ class PrefixCache:
             # Another sequence computed the same tokens first: use its cells.
             self._memory.cut(seq_id, start, twin.length)
             self._memory.share(twin.holder, seq_id, start, twin.length)
-        self._reserved[seq_id] -= len(tokens)
+        self._reserved.use(seq_id, len(tokens))
 
     def retire(self, seq_id: SeqId) -> None:
         others = self._tree.others(seq_id)
         length = self._tree.length(seq_id)
+        self._stop_running(seq_id)
         if others or not length:
             # Keeping it would cost an id and save nothing; the others count as used just now.
-            self.evict(seq_id, length)
+            self._release(seq_id, length)
             for other in others & self._kept.keys():
                 self._keep(other)
             return
-        self._stop_running(seq_id)
         self._tree.keep(seq_id)
         self._keep(seq_id)
+        if self._swap.store.has_host_memory:
+            while self._tree.num_kept * MOST_KEPT > self._num_cells and len(self._kept) > 1:
+                self._evict_oldest()
+
+    def suspend(self, seq_id: SeqId) -> None:
+        self._stop_running(seq_id)
+        self._leave(seq_id)
 
     def evict(self, seq_id: SeqId, end: int) -> None:
         self._stop_running(seq_id)
         self._release(seq_id, end)
 
+    def room(self) -> int:
+        return self._free + self._tree.num_kept
+
+    def make_room(self, num_cells: int) -> None:
+        while self._free < num_cells:
+            self._evict_oldest()
+
+    def rest(self) -> bool:
+        """Copy kept sequences to the store, so that they outlive the process."""
+        for seq_id, start in self._unsaved.items():
+            done = self._swap.save_piece(seq_id, self._tree.tokens(seq_id), start)
+            if done is None:
+                del self._unsaved[seq_id]
+            else:
+                self._unsaved[seq_id] = done
+            return True
+        return self._swap.store.rest()
+
     def check_integrity(self) -> None:
         self._tree.check_integrity()
         self._prompts.check_integrity()
-        ids = [*self._unused, *self._kept, *self._reserved]
+        self._reserved.check_integrity()
+        self._swap.store.check_integrity()
+        ids = [*self._unused, *self._kept, *self._reserved.seq_ids()]
         assert sorted(ids) == list(range(self._num_seqs)), "every id is in exactly one place"
-        assert all(needed >= 0 for needed in self._reserved.values())
-        assert self._room >= 0, "reserved cells must be free"
+        assert self._free >= 0
+        assert self._unsaved.keys() <= self._kept.keys()
 
     @property
-    def _room(self) -> int:
-        """Cells that are neither used nor reserved."""
-        return self._num_cells - self._tree.num_cells - sum(self._reserved.values())
+    def _free(self) -> int:
+        return self._num_cells - self._tree.num_cells
 
-    def _claim(self, match: Match, needed: int, prompt: Sequence[Token]) -> SeqId:
+    @property
+    def _unreserved(self) -> int:
+        """Free cells that no running sequence is expected to need; below 0 if there are too few."""
+        return self._free - self._reserved.total
+
+    def _claim(self, match: Match, needed: int, tokens: Sequence[Token]) -> SeqId:
         """An id that holds the match, with room for `needed` more cells.
 
         Kept sequences are evicted oldest first. When it is the turn of the donor, or when the
@@ -123,38 +178,68 @@ class PrefixCache:
         taken: SeqId | None = None
         if donor in self._kept and self._tree.length(donor) == match.length:
             taken = self._take_over(donor, match.length)
-        while self._room < needed or (taken is None and not self._unused):
-            oldest = next(iter(self._kept))
-            if oldest == donor:
-                taken = self._take_over(oldest, match.length)
+        while self._unreserved < needed or (taken is None and not self._unused):
+            if next(iter(self._kept)) == donor:
+                taken = self._take_over(donor, match.length)
             else:
-                del self._kept[oldest]
-                self._release(oldest, self._tree.length(oldest))
+                self._evict_oldest()
         if taken is not None:
             return taken
         seq_id = self._unused.pop()
         self._tree.acquire(seq_id)
         if donor is not None:
-            self._tree.advance(seq_id, prompt[: match.length])
+            self._tree.advance(seq_id, tokens[: match.length])
             self._memory.share(donor, seq_id, 0, match.length)
         return seq_id
 
     def _take_over(self, seq_id: SeqId, length: int) -> SeqId:
         """Let a kept sequence run again with its first `length` tokens."""
-        del self._kept[seq_id]
+        self._stop_keeping(seq_id)
         if length < self._tree.length(seq_id):
+            self._save(seq_id, length)
             self._memory.cut(seq_id, length, self._tree.length(seq_id))
             self._tree.cut(seq_id, length)
         self._tree.acquire(seq_id)
         return seq_id
 
+    def _restore(self, seq_id: SeqId, wanted: Sequence[Token]) -> int:
+        """Give an id what the store has beyond its match; returns how many tokens that is."""
+        start = self._tree.length(seq_id)
+        end = self._swap.load(seq_id, wanted, start, self._free)
+        if end > start:
+            twin = self._tree.advance(seq_id, wanted[start:end])
+            assert twin is None, "the match was the longest that the pool has"
+            self._reserved.use(seq_id, end - start)
+        return end - start
+
+    def _save(self, seq_id: SeqId, start: int) -> None:
+        """Copy what only `seq_id` holds, from `start` on, to the store."""
+        if self._swap.store.is_on:
+            start = max(start, self._tree.private_start(seq_id))
+            self._swap.save(seq_id, self._tree.tokens(seq_id), start)
+
     def _keep(self, seq_id: SeqId) -> None:
         self._kept.pop(seq_id, None)
         self._kept[seq_id] = None
+        self._unsaved[seq_id] = 0
+
+    def _stop_keeping(self, seq_id: SeqId) -> None:
+        del self._kept[seq_id]
+        self._unsaved.pop(seq_id, None)
+
+    def _evict_oldest(self) -> None:
+        oldest = next(iter(self._kept))
+        self._stop_keeping(oldest)
+        self._leave(oldest)
 
     def _stop_running(self, seq_id: SeqId) -> None:
-        del self._reserved[seq_id]
+        self._reserved.drop(seq_id)
         self._prompts.evict(seq_id)
+
+    def _leave(self, seq_id: SeqId) -> None:
+        """Give back an id and its cells, with a copy of them in the store."""
+        self._save(seq_id, 0)
+        self._release(seq_id, self._tree.length(seq_id))
 
     def _release(self, seq_id: SeqId, end: int) -> None:
         """Give back an id and its cells up to position `end`."""

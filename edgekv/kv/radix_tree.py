@@ -80,8 +80,29 @@ class RadixTree:
                 break
         return Match(length, frozenset(node.holders), num_kept)
 
+    def holders_along(self, tokens: Sequence[Token]) -> list[tuple[int, set[SeqId]]]:
+        """Who holds how much of `tokens`: (length, holders of so much), longest first.
+
+        Each holder comes again with every shorter length.
+        """
+        node, length = self._root, 0
+        steps: list[tuple[int, set[SeqId]]] = []
+        while length < len(tokens) and (child := node.children.get(tokens[length])):
+            node = child
+            shared = shared_length(node.tokens, tokens, length)
+            length += shared
+            steps.append((length, node.holders))
+            if shared < len(node.tokens):
+                break
+        return steps[::-1]
+
     def length(self, seq_id: SeqId) -> int:
         return self._lengths[seq_id]
+
+    def private_start(self, seq_id: SeqId) -> int:
+        """From where on `seq_id` is the only holder of what it holds."""
+        tail, length = self._tails[seq_id], self._lengths[seq_id]
+        return length - len(tail.tokens) if tail.num_holders == 1 else length
 
     def tokens(self, seq_id: SeqId) -> list[Token]:
         path = reversed(list(self._path(seq_id)))

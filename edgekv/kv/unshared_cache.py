@@ -1,4 +1,4 @@
-"""Every sequence computes its own cells and gives them back when it ends."""
+"""Every sequence has cells of its own and gives them back when it ends."""
 
 from __future__ import annotations
 
@@ -6,59 +6,92 @@ from collections.abc import Sequence
 
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
-from edgekv.kv.cell_cache import Acquired, CellCounts
+from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
 from edgekv.kv.radix_tree import Prefix
+from edgekv.kv.reservations import Reservations
+from edgekv.kv.store import Store
+from edgekv.kv.swap import Swap
 
 
 class UnsharedCache:
     """A `CellCache` for models whose cells cannot be shared or cut in part: recurrent state has
-    no past to go back to, a bounded window has dropped it. Also the baseline for measurements.
+    no past to go back to, a bounded window has dropped it. Whole states do go to the store and
+    back, so an answer can be suspended and a conversation goes on from its last turn. Without a
+    store every prompt is computed anew: the baseline for measurements.
     """
 
-    def __init__(self, memory: KVMemory, *, num_cells: int, num_seqs: int) -> None:
+    def __init__(
+        self, memory: KVMemory, *, num_cells: int, num_seqs: int, store: Store | None = None
+    ) -> None:
         self._memory = memory
         self._num_cells, self._num_seqs = num_cells, num_seqs
+        self._swap = Swap(memory, store or Store())
         self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
-        self._used: dict[SeqId, int] = {}
-        self._reserved: dict[SeqId, int] = {}
+        self._tokens: dict[SeqId, list[Token]] = {}
+        self._reserved = Reservations()
 
     def running(self) -> list[SeqId]:
-        return sorted(self._used)
+        return self._reserved.seq_ids()
 
     def length(self, seq_id: SeqId) -> int:
-        return self._used[seq_id]
+        return len(self._tokens[seq_id])
 
     def counts(self) -> CellCounts:
-        used, reserved = sum(self._used.values()), sum(self._reserved.values())
+        used = sum(map(len, self._tokens.values()))
+        reserved = min(self._reserved.total, self._num_cells - used)
         return CellCounts(used, shared=0, kept=0, reserved=reserved)
 
-    def promised(self, prompt: Sequence[Token]) -> Prefix | None:
+    def store_counts(self) -> StoreCounts:
+        return self._swap.counts()
+
+    def promised(self, tokens: Sequence[Token]) -> Prefix | None:
         return None
 
-    def acquire(self, prompt: Sequence[Token], worst_case: int) -> Acquired | None:
-        counts = self.counts()
-        if not self._unused or counts.used + counts.reserved + worst_case > self._num_cells:
+    def acquire(self, tokens: Sequence[Token], expected: int) -> Acquired | None:
+        if not self._unused or expected > self.room() - self._reserved.total:
             return None
         seq_id = self._unused.pop()
-        self._used[seq_id], self._reserved[seq_id] = 0, worst_case
-        return Acquired(seq_id, 0)
+        num_restored = self._swap.load_whole(seq_id, tokens[:-1])
+        self._tokens[seq_id] = list(tokens[:num_restored])
+        self._reserved.set(seq_id, expected - num_restored)
+        return Acquired(seq_id, 0, num_restored)
+
+    def expect(self, seq_id: SeqId, num_cells: int) -> None:
+        self._reserved.set(seq_id, num_cells)
+
+    def expected(self, seq_id: SeqId) -> int:
+        return self._reserved.of(seq_id)
 
     def advance(self, seq_id: SeqId, tokens: Sequence[Token]) -> None:
-        self._used[seq_id] += len(tokens)
-        self._reserved[seq_id] -= len(tokens)
+        self._tokens[seq_id] += tokens
+        self._reserved.use(seq_id, len(tokens))
 
     def retire(self, seq_id: SeqId) -> None:
-        self.evict(seq_id, self._used[seq_id])
+        self.suspend(seq_id)
+
+    def suspend(self, seq_id: SeqId) -> None:
+        self._swap.save_whole(seq_id, self._tokens[seq_id])
+        self.evict(seq_id, self.length(seq_id))
 
     def evict(self, seq_id: SeqId, end: int) -> None:
-        del self._used[seq_id], self._reserved[seq_id]
+        self._reserved.drop(seq_id)
+        del self._tokens[seq_id]
         if end:
             self._memory.cut(seq_id, 0, end)
         self._unused.append(seq_id)
 
+    def room(self) -> int:
+        return self._num_cells - sum(map(len, self._tokens.values()))
+
+    def make_room(self, num_cells: int) -> None:
+        assert num_cells <= self.room(), "nothing is kept that could be evicted"
+
+    def rest(self) -> bool:
+        return self._swap.store.rest()
+
     def check_integrity(self) -> None:
-        counts = self.counts()
-        assert counts.used + counts.reserved <= self._num_cells, "reserved cells must be free"
-        assert all(needed >= 0 for needed in self._reserved.values())
-        assert self._used.keys() == self._reserved.keys()
-        assert sorted([*self._unused, *self._used]) == list(range(self._num_seqs))
+        self._reserved.check_integrity()
+        self._swap.store.check_integrity()
+        assert self.room() >= 0
+        assert sorted(self._tokens) == self._reserved.seq_ids()
+        assert sorted([*self._unused, *self._tokens]) == list(range(self._num_seqs))

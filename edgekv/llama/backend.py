@@ -19,6 +19,7 @@ from edgekv.llama.model import (
     open_without_weights,
 )
 from edgekv.llama.sampler import SamplerChain
+from edgekv.llama.state_key import state_key
 
 ALL_LAYERS = -1
 
@@ -26,17 +27,23 @@ ALL_LAYERS = -1
 class LlamaBackend:
     """One open model and context. Implements `core.ports.Backend`."""
 
-    def __init__(self, model: LlamaModel, context: LlamaContext) -> None:
-        self._model, self._context = model, context
+    def __init__(self, model: LlamaModel, context: LlamaContext, state_key: str) -> None:
+        self._model, self._context, self.state_key = model, context, state_key
         self._samplers: dict[SeqId, SamplerChain] = {}
         self.num_cells, self.num_seqs = context.num_cells, context.num_seqs
         self.share, self.cut, self.decode = context.share, context.cut, context.decode
         self.save, self.load = context.save, context.load
 
-    def attach(self, seq_id: SeqId, sampling: SamplingParams, tokens: Sequence[Token]) -> None:
+    def attach(
+        self,
+        seq_id: SeqId,
+        sampling: SamplingParams,
+        prompt: Sequence[Token],
+        generated: Sequence[Token] = (),
+    ) -> None:
         assert seq_id not in self._samplers
         num_vocab = self._model.vocabulary.num_tokens
-        self._samplers[seq_id] = SamplerChain(sampling, num_vocab, tokens)
+        self._samplers[seq_id] = SamplerChain(sampling, num_vocab, [*prompt, *generated])
 
     def detach(self, seq_id: SeqId) -> None:
         self._samplers.pop(seq_id).close()
@@ -94,7 +101,8 @@ class LlamaLibrary:
                 model.close()
                 raise
         allocated = allocation.measured(context.handle, lines)
-        return LlamaBackend(model, context), model.vocabulary, allocated
+        backend = LlamaBackend(model, context, state_key(opening))
+        return backend, model.vocabulary, allocated
 
     def _open_sized(self, path: str, gpu_layers: int) -> tuple[Header, LlamaModel]:
         if self._sized is not None and self._sized[:2] == (path, gpu_layers):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from edgekv.core.events import EngineEvent, Failed, Finished, Sampled, Started
-from edgekv.core.request import Request, RequestId, SamplingParams, Token
-from edgekv.engine.engine import Engine
+from edgekv.core.request import Priority, Request, RequestId, SamplingParams, Token
+from edgekv.engine.engine import Engine, Limits
 from edgekv.kv.prefix_cache import PrefixCache
+from edgekv.kv.store import Store
 from tests.cell_backend import CellBackend
 
 END = Token(0)
@@ -25,35 +27,44 @@ def request(
     *,
     seed: int | None = None,
     ignore_end: bool = False,
+    priority: Priority = Priority.NORMAL,
 ) -> Request:
     return Request(
-        RequestId(name), tokens(prompt), max_tokens, SamplingParams(seed=seed), ignore_end
+        RequestId(name),
+        tokens(prompt),
+        max_tokens,
+        SamplingParams(seed=seed),
+        ignore_end,
+        priority=priority,
     )
 
 
+@dataclass(eq=False, kw_only=True)
 class Driver:
     """`answers`, `started` and `ends` are what the engine has told so far."""
 
-    def __init__(
-        self,
-        *,
-        num_cells: int = 400,
-        slots: int = 4,
-        kept: int = 0,
-        batch_tokens: int = 64,
-        sharing: bool = True,
-        backend: CellBackend | None = None,
-    ) -> None:
-        self.backend = backend or CellBackend(num_cells, slots + kept, batch_tokens=batch_tokens)
+    num_cells: int = 400
+    slots: int = 4
+    kept: int = 0
+    batch_tokens: int = 64
+    sharing: bool = True
+    max_waiting: int | None = None
+    store: Store | None = None
+    own_backend: CellBackend | None = None
+
+    def __post_init__(self) -> None:
+        self.backend = self.own_backend or CellBackend(
+            self.num_cells, self.slots + self.kept, batch_tokens=self.batch_tokens
+        )
         self.engine = Engine(
             self.backend,
-            slots=slots,
-            context_length=num_cells,
-            batch_tokens=batch_tokens,
+            Limits(self.slots, self.num_cells, self.batch_tokens, self.max_waiting),
             end_tokens=frozenset({END}),
-            sharing=sharing,
+            sharing=self.sharing,
+            store=self.store,
         )
         self.answers: dict[RequestId, list[Token]] = {}
+        self.generated_before: dict[RequestId, int] = {}
         self.started: dict[RequestId, Started] = {}
         self.ends: dict[RequestId, Finished | Failed] = {}
 
@@ -61,6 +72,7 @@ class Driver:
         for one in requests:
             self.engine.submit(one)
             self.answers[one.id] = []
+            self.generated_before[one.id] = len(one.generated)
 
     def step(self) -> list[EngineEvent]:
         events = self.engine.step()
@@ -98,7 +110,8 @@ class Driver:
                     assert request_id in self.started
                     self.answers[request_id].append(token)
                 case Finished(request_id, _, num_generated):
-                    assert num_generated == len(self.answers[request_id])
+                    already = self.generated_before[request_id]
+                    assert num_generated == already + len(self.answers[request_id])
                     self.ends[request_id] = event
                 case Failed(request_id):
                     self.ends[request_id] = event

@@ -7,7 +7,7 @@ import pytest
 from edgekv.core.batch import DecodeStatus
 from edgekv.core.events import Failed, Finished, FinishReason
 from edgekv.core.request import RequestId, SeqId, Token
-from edgekv.engine.engine import FAILURES, Engine
+from edgekv.engine.engine import FAILURES, Engine, Limits
 from edgekv.errors import InvalidValue, PromptTooLong
 from tests.cell_backend import CellBackend, scripted
 from tests.engine.driver import END, Driver, request, tokens
@@ -79,7 +79,7 @@ class RecurrentBackend(CellBackend):
 
 def test_without_sharing_a_model_is_never_asked_for_a_share_or_a_partial_cut() -> None:
     backend = RecurrentBackend(400, 2)
-    driver = Driver(slots=2, sharing=False, backend=backend)
+    driver = Driver(slots=2, sharing=False, own_backend=backend)
     backend.outcomes = {2: DecodeStatus.FAILED}
     driver.submit(*(request(str(n), SYSTEM) for n in range(5)))
     driver.step()
@@ -114,7 +114,9 @@ def test_an_answer_that_could_never_fit_is_refused() -> None:
 def test_the_pool_bounds_a_conversation_that_the_context_length_would_allow() -> None:
     backend = CellBackend(num_cells=8, num_seqs=1)
     engine = Engine(
-        backend, slots=1, context_length=100, batch_tokens=8, end_tokens=frozenset({END})
+        backend,
+        Limits(slots=1, context_length=100, batch_tokens=8),
+        end_tokens=frozenset({END}),
     )
     with pytest.raises(PromptTooLong):
         engine.submit(request("too long", repeat(1, 8)))
@@ -135,16 +137,14 @@ def test_an_engine_that_could_stall_is_refused(slots: int, batch_tokens: int) ->
     with pytest.raises(ValueError, match="slots need"):
         Engine(
             CellBackend(8, num_seqs=2),
-            slots=slots,
-            context_length=8,
-            batch_tokens=batch_tokens,
+            Limits(slots, context_length=8, batch_tokens=batch_tokens),
             end_tokens=frozenset(),
         )
 
 
 def ending_after(num_tokens: int) -> Driver:
     script = scripted(tokens([*repeat(9, num_tokens), END]))
-    return Driver(backend=CellBackend(400, 4, choose=script))
+    return Driver(own_backend=CellBackend(400, 4, choose=script))
 
 
 def test_the_models_end_token_ends_the_answer_and_is_not_part_of_it() -> None:

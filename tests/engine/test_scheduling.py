@@ -102,7 +102,7 @@ def test_a_request_that_does_not_fit_is_not_looked_at_again_before_something_end
     driver = Driver(num_cells=70, slots=3)
     driver.submit(request("runs", [1], max_tokens=20, ignore_end=True), request("long", LONG))
     driver.step()
-    entry = driver.engine._scheduler._waiting[RequestId("long")]
+    entry = driver.engine._scheduler._line._entries[RequestId("long")]
     assert driver.engine._scheduler._waits(entry)
     driver.cancel("runs")
     assert not driver.engine._scheduler._waits(entry)

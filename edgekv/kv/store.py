@@ -1,0 +1,217 @@
+"""Copies of cells outside the pool: in host memory under a limit, then on disk under another.
+
+One mechanism for suspended sequences, idle conversations and restarts. An entry holds the cells
+at [start, end) of a path of tokens and is found by those tokens alone, so nothing needs to know
+why it was put here. Entries chain: one that starts where another ends goes on from it.
+
+    path   1 2 3 4 5 6 7        entry A  cells of [0, 4)
+           └── A ──┘└ B ┘       entry B  cells of [4, 7), of use to one who has 1 2 3 4
+
+The least recently used is dropped first. What is lost here costs time, never an answer: its
+tokens are computed again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgekv.core.request import SeqId, Token
+from edgekv.kv.disk import Disk, DiskCopy
+from edgekv.kv.radix_tree import RadixTree
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """In host memory, on disk, or both."""
+
+    number: SeqId
+    """Stands where the tree of a pool has a sequence id."""
+    start: int
+    end: int
+    num_bytes: int
+    blob: bytes | None
+    copy: DiskCopy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An entry, and up to which of the tokens that were looked for it is of use."""
+
+    entry: Entry
+    end: int
+
+
+class Store:
+    def __init__(self, *, host_limit_bytes: int = 0, disk: Disk | None = None) -> None:
+        """With no room anywhere, as by default, nothing is stored."""
+        self._host_limit_bytes, self._disk = host_limit_bytes, disk
+        self._tree = RadixTree()
+        self._entries: dict[SeqId, Entry] = {}
+        """The least recently used first."""
+        self._next_number = 0
+        self._to_write: deque[SeqId] = deque()
+        """Entries that `rest` has not tried to write yet."""
+        self.host_bytes = 0
+        for copy in disk.copies if disk else ():
+            self._add(copy.start, copy.tokens, copy.num_bytes, blob=None, copy=copy)
+        self._bound_disk(0)
+
+    @property
+    def is_on(self) -> bool:
+        return self._host_limit_bytes > 0 or self._disk is not None
+
+    @property
+    def has_host_memory(self) -> bool:
+        return self._host_limit_bytes > 0
+
+    @property
+    def disk_bytes(self) -> int:
+        """Files of other models in the same folder included."""
+        return self._disk.used_bytes if self._disk else 0
+
+    def entries(self) -> list[Entry]:
+        """The least recently used first."""
+        return list(self._entries.values())
+
+    def find(self, tokens: Sequence[Token], known: int) -> Stored | None:
+        """The entry that takes one who has cells for `tokens[:known]` furthest."""
+        for end, numbers in self._tree.holders_along(tokens):
+            if end <= known:
+                return None
+            usable = [e for n in numbers if (e := self._entries[n]).start <= known]
+            if usable:
+                # Of equals the one that brings the fewest cells twice.
+                return Stored(max(usable, key=lambda e: (e.start, e.number)), end)
+        return None
+
+    def find_whole(self, tokens: Sequence[Token]) -> Stored | None:
+        """The longest entry that is the state after exactly some first part of `tokens`."""
+        for end, numbers in self._tree.holders_along(tokens):
+            whole = [e for n in numbers if (e := self._entries[n]).start == 0 and e.end <= end]
+            if whole:
+                longest = max(whole, key=lambda e: (e.end, e.number))
+                return Stored(longest, longest.end)
+        return None
+
+    def reach(self, tokens: Sequence[Token], known: int) -> int:
+        """How many of `tokens` one would have cells for who now has `known`."""
+        while (stored := self.find(tokens, known)) is not None:
+            known = stored.end
+        return known
+
+    def put(self, tokens: Sequence[Token], start: int, blob: bytes) -> bool:
+        """Keep the cells of `tokens[start:]`; False if there is no room for so many at all."""
+        if len(blob) > self._host_limit_bytes:
+            copy = self._write(start, tokens, blob)
+            if copy is not None:
+                self._add(start, tokens, len(blob), blob=None, copy=copy)
+            return copy is not None
+        self._add(start, tokens, len(blob), blob=blob, copy=None)
+        self.host_bytes += len(blob)
+        self._bound_host()
+        return True
+
+    def get(self, entry: Entry) -> bytes | None:
+        """The cells of an entry, which was thereby used. None, and forgotten, if they are lost."""
+        self._entries[entry.number] = self._entries.pop(entry.number)
+        if entry.blob is not None:
+            return entry.blob
+        assert self._disk is not None
+        assert entry.copy is not None
+        blob = self._disk.read(entry.copy)
+        if blob is None:
+            self.forget(entry)
+        else:
+            self._disk.touch(entry.copy)
+        return blob
+
+    def forget(self, entry: Entry) -> None:
+        del self._entries[entry.number]
+        self._tree.evict(entry.number)
+        self._drop_blob(entry)
+        self._drop_copy(entry)
+
+    def rest(self) -> bool:
+        """Write one entry that only host memory has to the disk; False if none is left.
+
+        Each is tried once, so that a disk too small for all comes to rest as well.
+        """
+        while self._to_write:
+            entry = self._entries.get(self._to_write.popleft())
+            if entry is not None and entry.copy is None:
+                self._write_entry(entry)
+                return True
+        return False
+
+    def check_integrity(self) -> None:
+        """Raises `AssertionError` if the books do not agree with what is there."""
+        self._tree.check_integrity()
+        entries = self._entries.values()
+        assert self.host_bytes == sum(e.num_bytes for e in entries if e.blob is not None)
+        assert self.host_bytes <= self._host_limit_bytes
+        assert self._disk is None or self._disk.used_bytes <= self._disk.limit_bytes
+        for number, entry in self._entries.items():
+            assert entry.number == number
+            assert 0 <= entry.start < entry.end == self._tree.length(number)
+            assert entry.blob is not None or entry.copy is not None
+
+    def _add(
+        self,
+        start: int,
+        tokens: Sequence[Token],
+        num_bytes: int,
+        *,
+        blob: bytes | None,
+        copy: DiskCopy | None,
+    ) -> None:
+        number = SeqId(self._next_number)
+        self._next_number += 1
+        self._tree.acquire(number)
+        self._tree.advance(number, tokens)
+        self._entries[number] = Entry(number, start, len(tokens), num_bytes, blob, copy)
+        if blob is not None and self._disk is not None:
+            self._to_write.append(number)
+
+    def _bound_host(self) -> None:
+        """Move the least recently used to disk, or drop them, until the limit holds."""
+        while self.host_bytes > self._host_limit_bytes:
+            oldest = next(e for e in self._entries.values() if e.blob is not None)
+            if oldest.copy is not None or self._write_entry(oldest):
+                self._drop_blob(oldest)
+            else:
+                self.forget(oldest)
+
+    def _write_entry(self, entry: Entry) -> bool:
+        assert entry.blob is not None
+        entry.copy = self._write(entry.start, self._tree.tokens(entry.number), entry.blob)
+        return entry.copy is not None
+
+    def _write(self, start: int, tokens: Sequence[Token], blob: bytes) -> DiskCopy | None:
+        if self._disk is None:
+            return None
+        self._bound_disk(self._disk.file_bytes(len(tokens), len(blob)))
+        return self._disk.write(start, tokens, blob)
+
+    def _bound_disk(self, num_bytes: int) -> None:
+        """Remove the least recently used files until so much more fits."""
+        if self._disk is None or num_bytes > self._disk.limit_bytes:
+            return
+        for entry in self.entries():
+            if self._disk.fits(num_bytes):
+                break
+            if entry.blob is None:
+                self.forget(entry)
+            else:
+                self._drop_copy(entry)
+
+    def _drop_blob(self, entry: Entry) -> None:
+        if entry.blob is not None:
+            self.host_bytes -= entry.num_bytes
+            entry.blob = None
+
+    def _drop_copy(self, entry: Entry) -> None:
+        if entry.copy is not None and self._disk is not None:
+            self._disk.remove(entry.copy)
+            entry.copy = None
