@@ -22,7 +22,6 @@ class Engine:
     use_mmap: bool
     runtime_bytes: int
     """Resident with nothing loaded but the libraries and the vocabulary."""
-    host_cache_bytes: int
 
 
 def cost_lines(engine: Engine, choice: Choice, allocation: Allocation) -> tuple[CostLine, ...]:
@@ -99,8 +98,8 @@ def _own_lines(engine: Engine, choice: Choice) -> Iterable[CostLine]:
         f"Python, libraries and vocabulary: {format_size(engine.runtime_bytes)} measured now "
         f"+ {format_size(growth)} that requests add",
     )
-    how = "set aside for conversations that are not running (--host-cache)"
-    yield CostLine(HOST, "host_cache", engine.host_cache_bytes, how)
+    how = "copies of suspended and idle conversations may take this much (--host-cache)"
+    yield CostLine(HOST, "host_cache", choice.host_cache_bytes, how)
 
 
 def growth_bytes(geometry: Geometry | None, num_vocab: int, choice: Choice) -> int:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from edgekv.budget.devices import read_budget
 from edgekv.budget.dry_run import Allocator, AskLibrary, DryRun
 from edgekv.budget.geometry import read_geometry
 from edgekv.budget.judge import Judge, sum_bytes
 from edgekv.budget.ledger import Engine
 from edgekv.budget.limits import limit_sentences
-from edgekv.budget.machine import Machine
+from edgekv.budget.machine import MIB, Machine
 from edgekv.budget.refusal import check_wish, known_refusal, refusal
 from edgekv.budget.report import planned_devices, planned_model
 from edgekv.budget.search import Case, best_choice, most_frugal_choice, preferred_choice
@@ -26,6 +28,8 @@ SCHEMA = 1
 MOST_ROUNDS = 8
 """Rounds of search and dry run; two are usual."""
 FEW_CORES = 4
+HOST_CACHE_PART = 16
+"""The host cache may be one part in this many of everything else."""
 
 
 async def plan_memory(
@@ -53,11 +57,11 @@ async def plan_memory(
         gpu_layers=wish.gpu_layers or 0,
     )
     check_wish(case, budget)
-    engine = Engine(facts, geometry, wish.use_mmap, runtime_bytes, wish.host_cache_bytes or 0)
+    engine = Engine(facts, geometry, wish.use_mmap, runtime_bytes)
     judge = Judge(budget, engine, Allocator(facts, dry_run))
     if budget.has_gpu and wish.gpu_layers is None:
         case = await _offloaded(case, judge)
-    run = await _settle(case, judge)
+    run = _with_host_cache(case, judge, await _settle(case, judge))
     lines = judge.lines(run)
     return MemoryPlan(
         schema=SCHEMA,
@@ -93,6 +97,18 @@ async def _settle(case: Case, judge: Judge) -> DryRun:
     if fitting is None:
         raise await refusal(case, judge, await judge.run(frugal))
     return fitting
+
+
+def _with_host_cache(case: Case, judge: Judge, run: DryRun) -> DryRun:
+    """The same run with room for copies of conversations, if the plan may choose it.
+
+    It is small, because cells in the pool serve every conversation better than copies do.
+    """
+    if case.wish.host_cache_bytes is not None:
+        return run
+    some = min(judge.spare_bytes(run), judge.needed_bytes(run) // HOST_CACHE_PART)
+    whole_mebibytes = max(0, some) // MIB * MIB
+    return DryRun(structs.replace(run.choice, host_cache_bytes=whole_mebibytes), run.allocation)
 
 
 async def _first_run(case: Case, judge: Judge) -> DryRun:

@@ -217,6 +217,7 @@ def _choice(case: Case, style: _Style, slots: int, cells: int) -> Choice:
         flash_attention=True,
         kept=kept,
         threads=case.threads,
+        host_cache_bytes=case.wish.host_cache_bytes or 0,
     )
 
 

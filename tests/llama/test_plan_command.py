@@ -39,6 +39,7 @@ def test_json_has_exactly_the_fields_of_schema_1(starter_model: Path) -> None:
         "compute",
         "output",
         "runtime",
+        "host_cache",
     }
 
 

@@ -59,6 +59,14 @@ def test_the_engine_itself_is_counted_with_what_requests_add() -> None:
     assert runtime - RUNTIME_BYTES == growth > 8 * MIB
 
 
+def test_some_memory_is_for_copies_of_conversations_where_there_is_some() -> None:
+    plenty, tight = plan(), plan(with_memory(600 * MIB))
+    cache = plenty.choice.host_cache_bytes
+    assert cache % MIB == 0
+    assert 0.9 < cache / ((plenty.total_bytes - cache) / 16) <= 1
+    assert tight.total_bytes <= tight.budget_bytes
+
+
 def test_a_plan_uses_what_it_was_given() -> None:
     made = plan(with_memory(2 * GIB))
     assert made.total_bytes > 0.98 * made.budget_bytes
@@ -189,9 +197,14 @@ class TestWishes:
         choice = plan(Wish(kv_type_k="q8_0")).choice
         assert (choice.kv_type_k, choice.kv_type_v) == ("q8_0", "f16")
 
-    def test_a_host_cache_is_a_line_of_its_own(self) -> None:
+    def test_a_host_cache_is_kept_and_has_a_line_of_its_own(self) -> None:
         made = plan(Wish(host_cache_bytes=GIB))
+        assert made.choice.host_cache_bytes == GIB
         assert [line.bytes for line in made.lines if line.label == "host_cache"] == [GIB]
+
+    def test_without_a_host_cache_there_is_no_line_for_it(self) -> None:
+        made = plan(Wish(host_cache_bytes=0))
+        assert not any(line.label == "host_cache" for line in made.lines)
 
     def test_threads_are_no_more_than_usable_and_that_is_said(self) -> None:
         made = plan(Wish(threads=999))
