@@ -55,13 +55,13 @@ def system_reserve(total_bytes: int) -> Reading:
     """What a machine of this size keeps for everything else that runs on it.
 
     A sixteenth leaves a laptop's browser its next few pages. The floor is what a desktop
-    or Jetson allocates between two looks at it, the ceiling keeps large machines from
-    leaving memory idle.
+    or Jetson allocates between two looks at it; a small container has no desktop in it. The
+    ceiling keeps large machines from leaving memory idle.
     """
-    floor, ceiling = 256 * MIB, 2048 * MIB
+    floor, ceiling = min(256 * MIB, total_bytes // 8), 2048 * MIB
     return Reading(
         min(max(total_bytes // 16, floor), ceiling),
-        "a sixteenth of all memory, at least 256 MiB, at most 2 GiB",
+        "a sixteenth of all memory, at least 256 MiB or an eighth, at most 2 GiB",
     )
 
 

@@ -187,7 +187,13 @@ def test_two_threads_of_a_core_are_one_core(recording: Recording) -> None:
 
 @pytest.mark.parametrize(
     ("total", "reserve"),
-    [(GIB, 256 * MIB), (8 * GIB, 512 * MIB), (16 * GIB, GIB), (128 * GIB, 2 * GIB)],
+    [
+        (GIB, 128 * MIB),
+        (3 * GIB, 256 * MIB),
+        (8 * GIB, 512 * MIB),
+        (16 * GIB, GIB),
+        (128 * GIB, 2 * GIB),
+    ],
 )
 def test_the_reserve_is_a_part_with_a_floor_and_a_ceiling(total: int, reserve: int) -> None:
     assert system_reserve(total).value == reserve
