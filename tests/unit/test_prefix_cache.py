@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from edgekv.core.batch import BatchPlan, BatchSlice
+from edgekv.core.batch import BatchPlan, BatchSlice, DecodeStatus
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import CellCounts
 from edgekv.kv.prefix_cache import PrefixCache
+from edgekv.kv.store import Store
 from tests.cell_backend import CellBackend
 
 
@@ -16,20 +17,21 @@ def tokens(text: str) -> list[Token]:
 class Pool:
     """A cache on a strict memory, spoken to in letters."""
 
-    def __init__(self, num_cells: int, num_seqs: int) -> None:
+    def __init__(self, num_cells: int, num_seqs: int, store: Store | None = None) -> None:
         self.backend = CellBackend(num_cells, num_seqs)
-        self.cache = PrefixCache(self.backend, num_cells=num_cells, num_seqs=num_seqs)
+        self.cache = PrefixCache(self.backend, num_cells=num_cells, num_seqs=num_seqs, store=store)
 
     def acquire(self, prompt: str, answer: int = 1) -> tuple[SeqId, int] | None:
         """Returns the id and how many letters it need not compute."""
         acquired = self.cache.acquire(tokens(prompt), len(prompt) + answer - 1)
         self.check()
-        return (acquired.seq_id, acquired.num_reused) if acquired else None
+        return (acquired.seq_id, acquired.num_known) if acquired else None
 
     def compute(self, seq_id: SeqId, text: str) -> None:
         start = self.cache.length(seq_id)
         plan = BatchPlan((BatchSlice(seq_id, start, tuple(tokens(text)), False),))
-        self.backend.decode(plan)
+        self.cache.make_room(len(text))
+        assert self.backend.decode(plan) is DecodeStatus.DONE
         self.cache.advance(seq_id, tokens(text))
         self.check()
 
@@ -37,8 +39,8 @@ class Pool:
         """Acquire and compute a whole prompt."""
         acquired = self.acquire(prompt)
         assert acquired is not None
-        seq_id, num_reused = acquired
-        self.compute(seq_id, prompt[num_reused:])
+        seq_id, num_known = acquired
+        self.compute(seq_id, prompt[num_known:])
         return seq_id
 
     def keep(self, prompt: str) -> SeqId:
@@ -176,6 +178,16 @@ def test_tokens_computed_twice_are_held_once() -> None:
     pool.compute(first[0], "abcd")
     pool.compute(second[0], "abcd")
     assert pool.cache.counts() == CellCounts(used=4, shared=4, kept=0, reserved=0)
+
+
+def test_a_sequence_that_outgrows_what_was_expected_takes_free_room() -> None:
+    pool = Pool(10, 2)
+    seq_id = pool.run("ab")
+    pool.compute(seq_id, "cdefgh")
+    assert pool.cache.expected(seq_id) == 0
+    assert pool.acquire("xyz") is None
+    pool.cache.expect(seq_id, 2)
+    assert pool.acquire("x") is None
 
 
 def test_what_is_reserved_is_given_to_nobody_else() -> None:
