@@ -68,6 +68,7 @@ class LlamaLibrary:
     def __init__(self) -> None:
         self._log = library.start()
         self._sized: tuple[str, int, Header, LlamaModel] | None = None
+        self._has_gpu = any(device.kind != "cpu" for device in library.devices())
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return library.devices()
@@ -105,6 +106,8 @@ class LlamaLibrary:
         return backend, model.vocabulary, allocated
 
     def _open_sized(self, path: str, gpu_layers: int) -> tuple[Header, LlamaModel]:
+        if not self._has_gpu:
+            gpu_layers = 0  # without a device, any number opens the same model
         if self._sized is not None and self._sized[:2] == (path, gpu_layers):
             return self._sized[2:]
         self._close_sized()
