@@ -43,15 +43,15 @@ def memory_parts(plan: MemoryPlan, snapshot: Snapshot) -> tuple[MemoryPart, ...]
     used, shared = snapshot.cells_used, snapshot.cells_shared
     kv_used, kv_shared = round((used - shared) * per_cell), round(shared * per_cell)
     compute = planned("compute", "output", "recurrent", "runtime")
-    parts = (
+    # The host cache is room for conversations too, once the pool has none left.
+    free = planned("kv", "host_cache") - kv_used - kv_shared
+    return (
         MemoryPart("weights", planned("weights"), "memory-weights", "█"),
         MemoryPart("compute", compute, "memory-compute", "▓"),
         MemoryPart("KV used", kv_used, "memory-used", "▒"),
         MemoryPart("shared", kv_shared, "memory-shared", "▞"),
-        MemoryPart("free", planned("kv") - kv_used - kv_shared, "memory-free", "░"),
-        MemoryPart("host cache", planned("host_cache"), "memory-free", "·"),
+        MemoryPart("free", free, "memory-free", "░"),
     )
-    return parts if planned("host_cache") else parts[:-1]
 
 
 def split_cells(sizes: list[int], width: int) -> list[int]:

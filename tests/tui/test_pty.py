@@ -1,0 +1,180 @@
+"""The real program with a real model in a real terminal, or without one."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.tui.terminal import DEADLINE_SECONDS, open_terminal
+
+if sys.platform == "win32":
+    pytest.skip("pseudo-terminals are a Unix thing", allow_module_level=True)
+
+pytestmark = pytest.mark.llama
+
+OPEN = "Type a message"
+READY = "KV used"
+ANSWERING = "tok/s"
+STORY = "Tell me a long story about a lighthouse.\r"
+CTRL_C, CTRL_D, ESCAPE = "\x03", "\x04", "\x1b"
+
+
+def test_a_paste_of_three_lines_waits_for_enter_and_quitting_leaves_no_trace(
+    starter_model: Path,
+) -> None:
+    with open_terminal(starter_model) as terminal:
+        terminal.expect(READY)
+        engine = terminal.engine()
+        terminal.paste("first line\nsecond line\nthird line")
+        terminal.expect("third line")
+        # While an answer is written, Ctrl+C would stop that instead.
+        terminal.send(CTRL_C)
+        assert terminal.wait() == 0
+        terminal.check_left_as_found()
+        assert not engine.is_running()
+
+
+def test_escape_stops_a_running_answer(starter_model: Path) -> None:
+    with open_terminal(starter_model) as terminal:
+        terminal.expect(OPEN)
+        terminal.send(STORY)  # before the model is there
+        terminal.expect(ANSWERING)
+        terminal.send(ESCAPE)
+        terminal.expect("stopped")
+        terminal.send(CTRL_C)
+        assert terminal.wait() == 0
+        terminal.check_left_as_found()
+
+
+def test_an_answer_goes_on_after_the_engine_was_killed(starter_model: Path) -> None:
+    with open_terminal(starter_model) as terminal:
+        terminal.expect(READY)
+        terminal.send(STORY)
+        terminal.expect(ANSWERING)
+        killed = terminal.engine()
+        killed.kill()
+        terminal.expect("loading")
+        terminal.expect(READY)
+        assert terminal.engine().pid != killed.pid
+        terminal.send(ESCAPE)
+        terminal.expect("stopped")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_the_terminal_is_as_it_was(
+    starter_model: Path, number: signal.Signals
+) -> None:
+    with open_terminal(starter_model) as terminal:
+        terminal.expect(READY)
+        engine = terminal.engine()
+        terminal.send(STORY)
+        terminal.expect(ANSWERING)
+        os.kill(terminal.process.pid, number)
+        assert terminal.wait() == 128 + number
+        terminal.check_left_as_found()
+        assert not engine.is_running()
+
+
+def test_a_window_that_is_closed_takes_program_and_engine_with_it(starter_model: Path) -> None:
+    with open_terminal(starter_model) as terminal:
+        terminal.expect(OPEN)
+        terminal.send(STORY)
+        terminal.expect(ANSWERING)
+        engine = terminal.engine()
+        terminal.hang_up()
+        assert terminal.process.wait(DEADLINE_SECONDS) == 128 + signal.SIGHUP
+        psutil.wait_procs([engine], DEADLINE_SECONDS)
+        assert not engine.is_running()
+
+
+def test_no_color_means_no_colour_at_all(starter_model: Path) -> None:
+    with open_terminal(starter_model, NO_COLOR="1") as terminal:
+        terminal.expect("weights")
+        terminal.send(CTRL_C)
+        assert terminal.wait() == 0
+    colours = re.findall(rb"\x1b\[(?:\d+;)*(?:[34][0-8]|9[0-7]|10[0-7])(?:;\d+)*m", terminal.output)
+    assert colours == []
+
+
+def test_a_dumb_terminal_gets_a_prompt_and_not_one_control_sequence(starter_model: Path) -> None:
+    with open_terminal(starter_model, TERM="dumb") as terminal:
+        terminal.expect("> ")
+        terminal.send("What is the capital of France?\n")
+        terminal.expect("France?\r\n")
+        terminal.expect("\r\n> ")
+        terminal.send(STORY)
+        terminal.expect("lighthouse.\r\n")
+        terminal.expect(" ")
+        terminal.send(CTRL_C)  # stops the answer
+        terminal.expect("\r\n> ")
+        terminal.send(CTRL_D)
+        assert terminal.wait() == 0
+        assert b"\x1b" not in terminal.output
+
+
+def chat(*arguments: str, asked: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "edgekv", "chat", *arguments],
+        input=asked,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+
+
+def test_a_pipe_gets_the_answer_and_nothing_else(starter_model: Path) -> None:
+    done = chat(str(starter_model), "-p", "Which language is this?", asked="print('hi')\n")
+    assert done.returncode == 0
+    assert done.stdout.strip()
+    assert done.stdout.endswith("\n")
+    assert "\x1b" not in done.stdout
+    # With a model this small an answer may run to the end of the context, and then says so.
+    assert done.stderr == "" or "context length" in done.stderr
+
+
+@pytest.mark.parametrize("asked", ["", " \n\t\n"])
+def test_an_empty_pipe_is_wrong_usage(starter_model: Path, asked: str) -> None:
+    done = chat(str(starter_model), asked=asked)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("edgekv: There is nothing to ask; give text on stdin or with -p.")
+    assert done.stderr.count("\n") == 1
+
+
+def story_in_a_pipe(model: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "edgekv", "chat", str(model), "-p", STORY],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_reader_that_leaves_early_hears_no_complaint(starter_model: Path) -> None:
+    with story_in_a_pipe(starter_model) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        assert program.stdout.read(1)
+        program.stdout.close()
+        assert program.stderr.read() == b""
+        assert program.wait(DEADLINE_SECONDS) == 1
+
+
+def test_control_c_ends_line_mode_with_130_and_the_engine_with_it(starter_model: Path) -> None:
+    with story_in_a_pipe(starter_model) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        assert program.stdout.read(1)
+        children = psutil.Process(program.pid).children()
+        program.send_signal(signal.SIGINT)
+        assert program.stderr.read().strip() == b""
+        assert program.wait(DEADLINE_SECONDS) == 130
+        assert not any(child.is_running() for child in children)
