@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgekv.budget.devices import HOST
-from edgekv.budget.formulas import Pool, cache_shapes
+from edgekv.budget.formulas import Pool, cache_shapes, kv_bytes, state_bytes
 from edgekv.budget.geometry import Geometry
 from edgekv.budget.machine import MIB
 from edgekv.budget.sizes import counted, format_size
 from edgekv.core.plan import Allocation, BufferSize, Choice, CostLine, ModelFacts
+
+MOVED_CELLS = 1024
+"""At most so many cells are copied to or from the store at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,13 @@ def _own_lines(engine: Engine, choice: Choice) -> Iterable[CostLine]:
         f"Python, libraries and vocabulary: {format_size(engine.runtime_bytes)} measured now "
         f"+ {format_size(growth)} that requests add",
     )
-    how = "copies of suspended and idle conversations may take this much (--host-cache)"
-    yield CostLine(HOST, "host_cache", choice.host_cache_bytes, how)
+    cache = choice.host_cache_bytes
+    moving = moving_bytes(engine.geometry, choice) if cache else 0
+    how = (
+        f"copies of suspended and idle conversations: {format_size(cache)} (--host-cache) "
+        f"+ {format_size(moving)} on their way"
+    )
+    yield CostLine(HOST, "host_cache", cache + moving, how)
 
 
 def growth_bytes(geometry: Geometry | None, num_vocab: int, choice: Choice) -> int:
@@ -115,3 +123,12 @@ def growth_bytes(geometry: Geometry | None, num_vocab: int, choice: Choice) -> i
     tables = sum(shape.cells for shape in shapes) * (table_entry + tree_nodes)
     tokens = choice.cells * 64  # our lists of them
     return code_and_graphs + candidates + tables + tokens
+
+
+def moving_bytes(geometry: Geometry | None, choice: Choice) -> int:
+    """What a copy of cells takes while it is made: the library's, and ours."""
+    if geometry is None:
+        return 0
+    piece = Pool(cells=min(MOVED_CELLS, choice.cells))
+    cells = kv_bytes(geometry, piece, choice.kv_type_k, choice.kv_type_v)
+    return 2 * (cells + state_bytes(geometry, num_ids=1))

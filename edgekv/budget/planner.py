@@ -15,7 +15,7 @@ from edgekv.budget.devices import read_budget
 from edgekv.budget.dry_run import Allocator, AskLibrary, DryRun
 from edgekv.budget.geometry import read_geometry
 from edgekv.budget.judge import Judge, sum_bytes
-from edgekv.budget.ledger import Engine
+from edgekv.budget.ledger import Engine, moving_bytes
 from edgekv.budget.limits import limit_sentences
 from edgekv.budget.machine import MIB, Machine
 from edgekv.budget.refusal import check_wish, known_refusal, refusal
@@ -102,13 +102,17 @@ async def _settle(case: Case, judge: Judge) -> DryRun:
 def _with_host_cache(case: Case, judge: Judge, run: DryRun) -> DryRun:
     """The same run with room for copies of conversations, if the plan may choose it.
 
-    It is small, because cells in the pool serve every conversation better than copies do.
+    It is small, because cells in the pool serve every conversation better than copies do, and
+    nothing if it could not hold a few pieces of one.
     """
     if case.wish.host_cache_bytes is not None:
         return run
-    some = min(judge.spare_bytes(run), judge.needed_bytes(run) // HOST_CACHE_PART)
-    whole_mebibytes = max(0, some) // MIB * MIB
-    return DryRun(structs.replace(run.choice, host_cache_bytes=whole_mebibytes), run.allocation)
+    claim = min(judge.spare_bytes(run), judge.needed_bytes(run) // HOST_CACHE_PART)
+    moving = moving_bytes(case.geometry, run.choice)
+    cache = max(0, claim - moving) // MIB * MIB
+    if cache < moving:
+        return run
+    return DryRun(structs.replace(run.choice, host_cache_bytes=cache), run.allocation)
 
 
 async def _first_run(case: Case, judge: Judge) -> DryRun:

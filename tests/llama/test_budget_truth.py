@@ -150,7 +150,10 @@ async def _peak_and_plan(path: str, wish: Wish) -> tuple[int, int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process's peak like this")
 @pytest.mark.parametrize(
     "wish",
-    [Wish(context_length=512, slots=1), Wish(context_length=256, slots=2, use_mmap=False)],
+    [
+        Wish(context_length=512, slots=1, host_cache_bytes=0),
+        Wish(context_length=256, slots=2, host_cache_bytes=0, use_mmap=False),
+    ],
     ids=["mapped", "copied"],
 )
 def test_a_full_engine_stays_within_its_plan_and_the_plan_is_near(
