@@ -48,11 +48,6 @@ def relative(path: Path) -> str:
     return path.relative_to(REPOSITORY).as_posix()
 
 
-def name_of(path: Path) -> str:
-    parts = path.relative_to(REPOSITORY).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def imported_by(module: str) -> set[str]:
     """Names of all modules that a fresh interpreter has loaded after `import module`."""
     show = f"import sys, {module}; sys.stdout.write(' '.join(sys.modules))"
@@ -83,13 +78,6 @@ def test_a_module_loads_only_the_heavy_libraries_of_its_own_layer(
 ) -> None:
     # llama_cpp itself imports numpy and jinja2.
     assert imported_by(module) & HEAVY <= allowed
-
-
-@pytest.mark.parametrize("path", modules(PACKAGE), ids=relative)
-def test_every_module_imports_on_its_own(path: Path) -> None:
-    """A module that only works after another one was imported hides a circle."""
-    if path.name != "__main__.py":
-        assert name_of(path) in imported_by(name_of(path))
 
 
 @pytest.mark.parametrize("path", modules(PACKAGE) + modules(TESTS), ids=relative)
