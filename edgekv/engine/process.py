@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import NoReturn
@@ -45,9 +46,11 @@ class EngineProcess:
         send: Callable[[EngineFrame], None],
         *,
         resident_bytes: Callable[[], int],
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`clock` gives seconds from any start on; only differences count."""
         self._library, self._inbox, self._send = library, inbox, send
-        self._resident_bytes = resident_bytes
+        self._resident_bytes, self._clock = resident_bytes, clock
         self._session: Session | None = None
 
     def run(self) -> NoReturn:
@@ -59,16 +62,26 @@ class EngineProcess:
         for command in self._arrived():
             self._obey(command)
         if self._session is not None and not self._session.is_idle:
+            started = self._clock()
             self._tell(self._session.step())
+            self._session.took(self._clock() - started)
 
     def _arrived(self) -> list[Command]:
-        is_working = self._session is not None and not self._session.is_idle
-        commands = [] if is_working else [self._inbox.get()]
+        commands = [] if self._has_work() else [self._inbox.get()]
         try:
             while True:
                 commands.append(self._inbox.get_nowait())
         except Empty:
             return commands
+
+    def _has_work(self) -> bool:
+        """Whether there is a step to do, once what can wait has been done or a command came."""
+        session = self._session
+        if session is None or not session.is_idle:
+            return session is not None
+        while self._inbox.empty() and session.rest():
+            pass
+        return False
 
     def _obey(self, command: Command) -> None:
         if isinstance(command, Submit | Cancel):

@@ -143,9 +143,7 @@ class Scheduler:
         senior = min(self._running.values(), key=_seniority)
         others = [seq for seq in self._running.values() if seq is not senior]
         victim = max([s for s in others if _had_its_share(s)] or others, key=_seniority)
-        self._leave(victim.seq_id)
-        self._cache.suspend(victim.seq_id)
-        self._line.suspend(victim)
+        self._suspend(victim)
         return victim
 
     def make_room(self, plan: BatchPlan) -> None:
@@ -211,6 +209,11 @@ class Scheduler:
             seq.resumed_length = len(entry.tokens)
         self._running[seq.seq_id] = seq
         return Start(seq, acquired, max(0, num_lost - acquired.num_known))
+
+    def _suspend(self, seq: Sequence) -> None:
+        self._leave(seq.seq_id)
+        self._cache.suspend(seq.seq_id)
+        self._line.suspend(seq)
 
     def _num_expected(self, request: Request, num_generated: int) -> int:
         """Cells that the rest of an answer will probably need, the next token's not counted."""

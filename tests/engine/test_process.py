@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from queue import SimpleQueue
 
 import pytest
@@ -61,6 +62,7 @@ class Front:
             self._inbox,
             lambda frame: self.frames.append(decode_engine_frame(encode(frame)[4:])),
             resident_bytes=lambda: 12345,
+            clock=itertools.count().__next__,
         )
 
     def say(self, *commands: Command) -> None:
