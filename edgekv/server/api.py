@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from edgekv.core.frames import Submit
 from edgekv.core.plan import ModelFacts
-from edgekv.core.request import Prompt, RequestId
-from edgekv.errors import EdgeKVError, NotReady, UnknownModel
+from edgekv.core.request import Priority, Prompt, RequestId
+from edgekv.errors import EdgeKVError, NotReady, Overloaded, UnknownModel
 from edgekv.server.answers import AnswerWriter, ChatShape, Shape, TextShape
 from edgekv.server.errors import (
     error_response,
@@ -111,7 +111,8 @@ class Api:
 
     def answer_error(self, error: EdgeKVError) -> Response:
         self._count(error)
-        return error_response(error)
+        wait = self._metrics.expected_wait() if isinstance(error, Overloaded) else None
+        return error_response(error, wait)
 
     def _count(self, error: EdgeKVError) -> None:
         self._metrics.count("refused" if status_of(error) < 500 else "failed")
@@ -178,6 +179,7 @@ def _submit(
         sampling=asked.sampling(facts.num_vocab),
         stop=asked.stop_texts,
         ignore_end=bool(asked.ignore_eos),
+        priority=asked.priority or Priority.NORMAL,
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 
 import msgspec
@@ -17,6 +18,7 @@ from edgekv.errors import (
     EngineDied,
     ModelError,
     NotReady,
+    Overloaded,
     RequestError,
     Unavailable,
     UnknownModel,
@@ -25,6 +27,7 @@ from edgekv.errors import (
 STATUS: dict[type[EdgeKVError], int] = {
     UnknownModel: 404,
     RequestError: 400,
+    Overloaded: 429,
     NotReady: 503,
     EngineDied: 500,
     DoesNotFit: 503,
@@ -76,8 +79,12 @@ def answer_of(error: EdgeKVError) -> ErrorAnswer:
     return _answer(status_of(error), str(error), error.code, param)
 
 
-def error_response(error: EdgeKVError) -> Response:
-    return json_response(answer_of(error), status_of(error), RETRY_HEADERS.get(type(error)))
+def error_response(error: EdgeKVError, wait: float | None = None) -> Response:
+    """`wait` is after how many seconds asking again makes sense."""
+    headers = dict(RETRY_HEADERS.get(type(error), {}))
+    if wait is not None:
+        headers["Retry-After"] = str(math.ceil(wait))
+    return json_response(answer_of(error), status_of(error), headers)
 
 
 def http_error_response(error: HTTPException) -> Response:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections import Counter as Tally
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -12,17 +13,23 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from edgekv.core.events import Delta, Finished
+from edgekv.core.plan import BufferSize, CostLine
 from edgekv.server.answers import WorkerEvent
 from edgekv.service.worker import Worker
 
 FIRST_TOKEN_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 TOKEN_GAP_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
+PACE_WEIGHT = 0.2
+"""Of the newest answer in the average of how long one takes: about the last ten count."""
+
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class Metrics:
     def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._seconds_per_answer = 1.0
         self._registry = CollectorRegistry()
         self._registry.register(_EngineCollector(worker))
         self._requests = Counter(
@@ -50,6 +57,12 @@ class Metrics:
     def count(self, outcome: str) -> None:
         self._requests.labels(outcome).inc()
 
+    def expected_wait(self) -> float:
+        """Seconds until the queue as it is will have been answered, at the pace of late."""
+        plan = self._worker.plan
+        slots = plan.choice.slots if plan else 1
+        return max(1.0, self._worker.snapshot.num_waiting / slots * self._seconds_per_answer)
+
     async def watch(
         self, events: AsyncGenerator[WorkerEvent], arrived: float
     ) -> AsyncGenerator[WorkerEvent]:
@@ -57,7 +70,7 @@ class Metrics:
 
         A request that fails is not counted here but where its error is answered.
         """
-        last = arrived
+        last = started = arrived
         histogram = self._first_token
         try:
             async with aclosing(events):
@@ -68,10 +81,16 @@ class Metrics:
                         last, histogram = now, self._token_gap
                     elif isinstance(event, Finished):
                         self.count(event.reason.value)
+                        self._note_pace(time.monotonic() - started)
+                    else:
+                        started = time.monotonic()
                     yield event
         except (asyncio.CancelledError, GeneratorExit):
             self.count("cancelled")
             raise
+
+    def _note_pace(self, seconds: float) -> None:
+        self._seconds_per_answer += (seconds - self._seconds_per_answer) * PACE_WEIGHT
 
 
 class _EngineCollector(Collector):
@@ -83,6 +102,7 @@ class _EngineCollector(Collector):
     def collect(self) -> Iterator[Family]:
         yield from self._pool()
         yield from self._tokens()
+        yield from self._swap()
         yield from self._memory()
 
     def _pool(self) -> Iterator[Family]:
@@ -115,6 +135,7 @@ class _EngineCollector(Collector):
         )
         prompt.add_metric(["computed"], snapshot.prompt_tokens_computed)
         prompt.add_metric(["reused"], snapshot.prompt_tokens_reused)
+        prompt.add_metric(["restored"], snapshot.prompt_tokens_restored)
         yield prompt
         yield CounterMetricFamily(
             "edgekv_generated_tokens",
@@ -127,23 +148,56 @@ class _EngineCollector(Collector):
             self._worker.num_restarts,
         )
 
+    def _swap(self) -> Iterator[Family]:
+        snapshot = self._worker.snapshot
+        yield GaugeMetricFamily(
+            "edgekv_suspended",
+            "Requests whose cells wait outside the pool.",
+            snapshot.num_suspended,
+        )
+        yield CounterMetricFamily(
+            "edgekv_suspensions",
+            "Times that a request made room for another, since the engine started.",
+            snapshot.num_suspensions,
+        )
+        swapped = CounterMetricFamily(
+            "edgekv_swap_bytes",
+            "Moved between the pool and the store, since the engine started.",
+            labels=["direction"],
+        )
+        swapped.add_metric(["out"], snapshot.swap_bytes_out)
+        swapped.add_metric(["in"], snapshot.swap_bytes_in)
+        yield swapped
+        store = GaugeMetricFamily(
+            "edgekv_store_bytes", "What the store holds, by place.", labels=["place"]
+        )
+        store.add_metric(["host"], snapshot.store_host_bytes)
+        store.add_metric(["disk"], snapshot.store_disk_bytes)
+        yield store
+
     def _memory(self) -> Iterator[Family]:
-        labels = ["device", "line"]
         plan, allocation = self._worker.plan, self._worker.allocation
-        planned = GaugeMetricFamily(
-            "edgekv_memory_planned_bytes", "What the plan claims.", labels=labels
+        yield _by_line(
+            "edgekv_memory_planned_bytes", "What the plan claims.", plan.lines if plan else ()
         )
-        for line in plan.lines if plan else ():
-            planned.add_metric([line.device, line.label], line.bytes)
-        measured = GaugeMetricFamily(
-            "edgekv_memory_measured_bytes", "What llama.cpp allocated.", labels=labels
+        yield _by_line(
+            "edgekv_memory_measured_bytes",
+            "What llama.cpp allocated.",
+            allocation.buffers if allocation else (),
         )
-        for buffer in allocation.buffers if allocation else ():
-            measured.add_metric([buffer.device, buffer.label], buffer.bytes)
-        yield planned
-        yield measured
         yield GaugeMetricFamily(
             "edgekv_engine_resident_bytes",
             "Resident memory of the engine process, mapped weights included.",
             self._worker.snapshot.resident_bytes,
         )
+
+
+def _by_line(name: str, text: str, parts: Sequence[CostLine | BufferSize]) -> GaugeMetricFamily:
+    """A device may hold several buffers for one line of the plan."""
+    totals: Tally[tuple[str, str]] = Tally()
+    for part in parts:
+        totals[part.device, part.label] += part.bytes
+    family = GaugeMetricFamily(name, text, labels=["device", "line"])
+    for labels, num_bytes in totals.items():
+        family.add_metric(labels, num_bytes)
+    return family

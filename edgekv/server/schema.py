@@ -11,7 +11,15 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from edgekv.core.request import Prompt, SamplingParams, Segment, TextPrompt, Token, TokenPrompt
+from edgekv.core.request import (
+    Priority,
+    Prompt,
+    SamplingParams,
+    Segment,
+    TextPrompt,
+    Token,
+    TokenPrompt,
+)
 from edgekv.errors import InvalidValue, RequestError, UnsupportedOption
 from edgekv.server.messages import WireMessage
 
@@ -81,6 +89,7 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)]] | None = None
     stop: StopText | Annotated[list[StopText], Meta(max_length=16)] | None = None
     ignore_eos: bool | None = None
+    priority: Priority | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 

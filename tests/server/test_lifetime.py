@@ -40,7 +40,8 @@ class Server:
         )
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> signal.Signals:
-        signal.raise_signal(number)
+        if not self.running.done():  # else nobody but pytest would hear it
+            signal.raise_signal(number)
         return await self.running
 
 

@@ -43,5 +43,10 @@ def test_every_sampling_field_arrives(field: str, value: float) -> None:
     assert all(getattr(given, name) == getattr(SamplingParams(), name) for name in others)
 
 
+@pytest.mark.parametrize("name", ["interactive", "normal", "batch"])
+def test_priorities_go_by_name(name: str) -> None:
+    assert parse(json.dumps(HI | {"priority": name}).encode(), ChatRequest).priority == name
+
+
 def test_biases_arrive_by_token() -> None:
     assert sampling(logit_bias={"99": -100, "0": 2}).logit_bias == ((99, -100.0), (0, 2.0))
