@@ -94,9 +94,12 @@ async def _settle(case: Case, judge: Judge) -> DryRun:
             return run
         run = await judge.run(best or frugal)
         fitting = run if judge.spare_bytes(run) >= 0 else fitting
-    if fitting is None:
-        raise await refusal(case, judge, await judge.run(frugal))
-    return fitting
+    if fitting is not None:
+        return fitting
+    run = await judge.run(frugal)
+    if judge.spare_bytes(run) < 0:
+        raise await refusal(case, judge, run)
+    return run
 
 
 def _with_host_cache(case: Case, judge: Judge, run: DryRun) -> DryRun:

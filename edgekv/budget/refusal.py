@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 from edgekv.budget.devices import Budget
 from edgekv.budget.dry_run import DryRun
@@ -26,8 +26,8 @@ MOST_ROUNDS = 4
 
 def check_wish(case: Case, budget: Budget) -> None:
     """Raise `InvalidValue` for a wish that no amount of memory can keep."""
-    for param, sentence in _impossible(case, budget):
-        raise InvalidValue(param, sentence)
+    for sentence in _impossible(case, budget):
+        raise InvalidValue(sentence.split()[0], sentence)
 
 
 async def refusal(case: Case, judge: Judge, run: DryRun) -> DoesNotFit:
@@ -36,8 +36,7 @@ async def refusal(case: Case, judge: Judge, run: DryRun) -> DoesNotFit:
     `run` is the dry run of the most frugal choice.
     """
     needed = judge.needed_bytes(run)
-    remedies = [remedy async for remedy in _remedies(case, judge, run)]
-    return _does_not_fit(case, judge, needed, remedies[0])
+    return _does_not_fit(case, judge, needed, await _remedy(case, judge, run))
 
 
 def known_refusal(case: Case, judge: Judge) -> DoesNotFit:
@@ -58,66 +57,49 @@ def _does_not_fit(case: Case, judge: Judge, needed: int, remedy: str) -> DoesNot
     return DoesNotFit(sentence, needed, available)
 
 
-def _impossible(case: Case, budget: Budget) -> Iterator[tuple[str, str]]:
+def _impossible(case: Case, budget: Budget) -> Iterator[str]:
+    """One sentence for each such wish, beginning with its option."""
     wish, trained = case.wish, case.longest_context
     context, cells = wish.context_length, wish.cells
     if context is not None and context > trained:
         yield (
-            "--ctx",
-            (
-                f"--ctx {context} is more than the {trained} tokens that this model can follow; "
-                f"take --ctx {trained} or less."
-            ),
+            f"--ctx {context} is more than the {trained} tokens that this model can follow; "
+            f"take --ctx {trained} or less."
         )
     if context is not None and cells is not None and context > cells:
         yield (
-            "--ctx",
-            (
-                f"--ctx {context} is more than the pool of --cells {cells} holds; "
-                f"take --ctx {cells} or less, or more cells."
-            ),
+            f"--ctx {context} is more than the pool of --cells {cells} holds; "
+            f"take --ctx {cells} or less, or more cells."
         )
     if wish.slots is not None and wish.slots > MOST_SEQS:
         yield (
-            "--slots",
-            (
-                f"--slots {wish.slots} is more than llama.cpp can tell apart; "
-                f"take --slots {MOST_SEQS} or less."
-            ),
+            f"--slots {wish.slots} is more than llama.cpp can tell apart; "
+            f"take --slots {MOST_SEQS} or less."
         )
     yield from _impossible_types(case)
     yield from _impossible_layers(case, budget)
 
 
-def _impossible_types(case: Case) -> Iterator[tuple[str, str]]:
+def _impossible_types(case: Case) -> Iterator[str]:
     for kv_type in (case.wish.kv_type_k, case.wish.kv_type_v):
         if kv_type and case.geometry is not None and not fits_widths(case.geometry, kv_type):
             yield (
-                "--kv-type",
-                (
-                    f"--kv-type {kv_type} packs elements in blocks that this model's layers do not "
-                    "fill; take --kv-type f16."
-                ),
+                f"--kv-type {kv_type} packs elements in blocks that this model's layers do not "
+                "fill; take --kv-type f16."
             )
 
 
-def _impossible_layers(case: Case, budget: Budget) -> Iterator[tuple[str, str]]:
+def _impossible_layers(case: Case, budget: Budget) -> Iterator[str]:
     wished, all_layers = case.wish.gpu_layers or 0, case.all_layers
     if wished > 0 and not budget.has_gpu:
         yield (
-            "--gpu-layers",
-            (
-                f"--gpu-layers {wished} asks for a graphics device and none can be used here; "
-                "leave it out, or install llama-cpp-python built for yours."
-            ),
+            f"--gpu-layers {wished} asks for a graphics device and none can be used here; "
+            "leave it out, or install llama-cpp-python built for yours."
         )
     elif wished > all_layers:
         yield (
-            "--gpu-layers",
-            (
-                f"--gpu-layers {wished} is more than this model has; "
-                f"take --gpu-layers {all_layers} or less."
-            ),
+            f"--gpu-layers {wished} is more than this model has; "
+            f"take --gpu-layers {all_layers} or less."
         )
 
 
@@ -133,14 +115,18 @@ def _wished(case: Case) -> str:
     return f"{case.facts.name} with one conversation of {case.least_context} tokens"
 
 
-async def _remedies(case: Case, judge: Judge, run: DryRun) -> AsyncIterator[str]:
-    """Smallest change first; there is always one."""
-    wish, needed = case.wish, judge.needed_bytes(run)
+async def _remedy(case: Case, judge: Judge, run: DryRun) -> str:
+    """The smallest change that helps; if there is none, what might."""
     for field, words in _LARGEST.items():
-        if getattr(wish, field) is not None and (
-            largest := await _largest(case, judge, run, field)
-        ):
-            yield f"{words} {getattr(largest, field)}"
+        if getattr(case.wish, field) is not None:
+            largest = await _largest(case, judge, run, field)
+            if largest is not None:
+                return f"{words} {getattr(largest, field)}"
+    return next(_other_remedies(case, judge, run))
+
+
+def _other_remedies(case: Case, judge: Judge, run: DryRun) -> Iterator[str]:
+    wish, needed = case.wish, judge.needed_bytes(run)
     free_types = with_wish(case, kv_type_k=None, kv_type_v=None)
     if free_types != case and (best := best_choice(free_types, judge.spare_by_estimate(run))):
         yield f"--kv-type {best.kv_type_k} fits"

@@ -149,11 +149,11 @@ def _styles(case: Case) -> Iterator[_Style]:
     """Best first."""
     wish, facts = case.wish, case.facts
     windows = (True, False) if facts.window else (True,)
-    pairs = [
+    pairs = dict.fromkeys(
         (wish.kv_type_k or kv_type, wish.kv_type_v or kv_type)
         for kv_type in AUTO_KV_TYPES
         if kv_type == "f16" or case.geometry is None or fits_widths(case.geometry, kv_type)
-    ]
+    )
     for swa_full, (kv_type_k, kv_type_v), ubatch in product(windows, pairs, UBATCHES):
         yield _Style(swa_full, kv_type_k, kv_type_v, ubatch)
 
