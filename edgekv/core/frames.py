@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from edgekv.core.events import ErrorInfo, StreamEvent
+from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
 from edgekv.core.request import Priority, Prompt, RequestId, SamplingParams, TextPrompt, Token
 
@@ -68,7 +69,13 @@ class Detokenize(msgspec.Struct, frozen=True, tag=True):
     tokens: tuple[Token, ...]
 
 
-Command: TypeAlias = Submit | Cancel | Describe | DryRun | Open | Tokenize | Detokenize
+class Inspect(msgspec.Struct, frozen=True, tag=True):
+    """Ask who holds which cells of the open model, and what the last prompts found."""
+
+    call: int
+
+
+Command: TypeAlias = Submit | Cancel | Describe | DryRun | Open | Tokenize | Detokenize | Inspect
 
 
 class Described(msgspec.Struct, frozen=True, tag=True):
@@ -104,6 +111,14 @@ class Tokens(msgspec.Struct, frozen=True, tag=True):
 class Text(msgspec.Struct, frozen=True, tag=True):
     call: int
     text: str
+
+
+class Inspection(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    num_cells: int
+    view: CacheView
+    starts: tuple[PromptStart, ...]
+    """The last requests that started, the oldest first."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
@@ -149,7 +164,7 @@ class StepFrame(msgspec.Struct, frozen=True, tag=True):
     snapshot: Snapshot
 
 
-Reply: TypeAlias = Described | DryRunDone | Opened | Tokens | Text | Refused
+Reply: TypeAlias = Described | DryRunDone | Opened | Tokens | Text | Inspection | Refused
 EngineFrame: TypeAlias = Reply | Progress | StepFrame
 
 LENGTH_BYTES = 4

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 from edgekv.core.batch import BatchPlan, DecodeStatus
 from edgekv.core.events import EngineEvent, ErrorInfo, Failed, Finished, FinishReason, Started
 from edgekv.core.frames import Snapshot
+from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.ports import Backend
 from edgekv.core.request import Request, RequestId, SeqId, Token
 from edgekv.engine.metrics import Metrics
@@ -25,6 +27,10 @@ FAILURES = {
     DecodeStatus.NO_SPACE: "There was no room for tokens that had been found room, which is "
     "a bug in EdgeKV; send the request again, and please report it.",
 }
+
+
+NUM_STARTS = 32
+"""So many starts are remembered, to explain what was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,8 @@ class Engine:
         )
         self._metrics = Metrics()
         self._attached: dict[RequestId, SeqId] = {}
+        self.starts: deque[PromptStart] = deque(maxlen=NUM_STARTS)
+        """What the last requests found when they started, the oldest first."""
 
     @property
     def is_idle(self) -> bool:
@@ -128,6 +136,10 @@ class Engine:
         """How long the last `step` took; the next one divides long prompts accordingly."""
         self._pace.learn(*self._metrics.last_step, seconds)
 
+    def view(self) -> CacheView:
+        """For people: who holds which cells now."""
+        return self._cache.view()
+
     def rest(self) -> bool:
         """While idle, do one piece of what can wait; False if there is nothing left to do."""
         return self._cache.rest()
@@ -165,7 +177,12 @@ class Engine:
         self._metrics.count_start(start)
         if not start.is_first:
             return []
-        return [Started(request.id, num_prompt, min(num_prompt, start.acquired.num_known))]
+        acquired = start.acquired
+        found = PromptStart(
+            request.id, num_prompt, acquired.num_reused, acquired.num_restored, acquired.miss
+        )
+        self.starts.append(found)
+        return [Started(request.id, num_prompt, min(num_prompt, acquired.num_known))]
 
     def _plan(self) -> BatchPlan:
         """The next step, and room for it."""

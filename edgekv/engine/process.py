@@ -19,6 +19,8 @@ from edgekv.core.frames import (
     DryRun,
     DryRunDone,
     EngineFrame,
+    Inspect,
+    Inspection,
     Open,
     Opened,
     Progress,
@@ -101,7 +103,7 @@ class EngineProcess:
         if events:
             self._tell(events)
 
-    def _reply(self, command: Describe | DryRun | Open | Tokenize | Detokenize) -> Reply:
+    def _reply(self, command: Describe | DryRun | Open | Tokenize | Detokenize | Inspect) -> Reply:
         match command:
             case Describe(call, path):
                 facts, devices = self._library.describe(path), self._library.devices()
@@ -114,6 +116,8 @@ class EngineProcess:
                 return Tokens(call, self._open_session().tokenize(prompt))
             case Detokenize(call, tokens):
                 return Text(call, self._open_session().detokenize(tokens))
+            case Inspect(call):
+                return Inspection(call, *self._open_session().inspect())
 
     def _open(self, command: Open) -> Opened:
         if self._session is not None:

@@ -22,6 +22,7 @@ from edgekv.core.events import (
     StreamEvent,
 )
 from edgekv.core.frames import Snapshot, Submit
+from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.plan import Opening
 from edgekv.core.ports import Backend, Vocabulary
 from edgekv.core.request import Prompt, Request, RequestId, TextPrompt, Token
@@ -89,6 +90,11 @@ class Session:
         """While idle, do one piece of what can wait; False if there is nothing left to do."""
         return self._engine.rest()
 
+    def inspect(self) -> tuple[int, CacheView, tuple[PromptStart, ...]]:
+        """How many cells there are, who holds them, and what the last prompts found."""
+        starts = tuple(map(self._with_text, self._engine.starts))
+        return self._backend.num_cells, self._engine.view(), starts
+
     def snapshot(self) -> Snapshot:
         return self._engine.snapshot()
 
@@ -105,6 +111,18 @@ class Session:
         events = [e for request_id in list(self._answers) for e in self.cancel(request_id)]
         self._backend.close()
         return events
+
+    def _with_text(self, start: PromptStart) -> PromptStart:
+        """The same, with the words on both sides of where a prompt differed."""
+        if start.miss is None or start.miss.difference is None:
+            return start
+        there = start.miss.difference
+        words = replace(
+            there,
+            wanted_text=self.detokenize(there.wanted),
+            found_text=self.detokenize(there.found),
+        )
+        return replace(start, miss=replace(start.miss, difference=words))
 
     def _request(self, submit: Submit) -> Request:
         prompt = self._prompt_tokens(submit.prompt)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from edgekv.core.inspection import CacheView, Miss
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.radix_tree import Prefix
 
@@ -17,6 +18,8 @@ class Acquired:
     """Tokens, from the first, whose cells the id shares with others."""
     num_restored: int = 0
     """Tokens behind those whose cells came out of the store."""
+    miss: Miss | None = None
+    """Why the rest has to be computed, if more than the last token does and it can be told."""
 
     @property
     def num_known(self) -> int:
@@ -91,6 +94,9 @@ class CellCache(Protocol):
 
     def rest(self) -> bool:
         """Do one piece of what can wait until nothing runs; False if there is nothing."""
+
+    def view(self) -> CacheView:
+        """For people: who holds what now."""
 
     def counts(self) -> CellCounts: ...
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgekv.core.inspection import CacheView, Difference, HeldRun, Miss
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
-from edgekv.kv.radix_tree import Match, Prefix, RadixTree
+from edgekv.kv.radix_tree import Match, Prefix, RadixTree, shared_length
 from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
 from edgekv.kv.swap import Swap
@@ -27,6 +28,13 @@ MOST_KEPT = 2
 """With a store in host memory, all kept sequences but the last have at most one in so many of the
 cells: attention works up to the highest used cell, so what is kept slows the running.
 """
+
+
+NUM_NEIGHBOURS = 8
+"""Tokens shown on either side of where a prompt differs."""
+
+NOTE = "Any part of a prompt that another conversation begins with is used again, to the token."
+NO_COPY = "its cells were needed and the store had no room for a copy"
 
 
 class PrefixCache:
@@ -52,6 +60,13 @@ class PrefixCache:
         tree = self._tree
         reserved = min(self._reserved.total, self._num_cells - tree.num_cells)
         return CellCounts(tree.num_cells, tree.num_shared, tree.num_kept, reserved)
+
+    def view(self) -> CacheView:
+        runs = tuple(
+            HeldRun(start, len(node.tokens), tuple(sorted(node.running)), tuple(sorted(node.kept)))
+            for start, node in self._tree.runs()
+        )
+        return CacheView(runs, self._swap.store.runs(), NOTE)
 
     def store_counts(self) -> StoreCounts:
         return self._swap.counts()
@@ -86,11 +101,16 @@ class PrefixCache:
         evictable = self._tree.num_kept - match.num_kept
         if needed > self._unreserved + evictable or not (self._unused or self._kept):
             return None
+        difference = self._difference(wanted)
         seq_id = self._claim(match, needed, tokens)
         self._reserved.set(seq_id, needed)
         self._prompts.acquire(seq_id)
         self._prompts.advance(seq_id, tokens)
-        return Acquired(seq_id, match.length, self._restore(seq_id, wanted))
+        num_restored = self._restore(seq_id, wanted)
+        known = match.length + num_restored
+        lost = self._swap.store.lost.find(wanted, known)
+        miss = Miss(difference, lost) if known < len(wanted) else None
+        return Acquired(seq_id, match.length, num_restored, miss)
 
     def expect(self, seq_id: SeqId, num_cells: int) -> None:
         self._reserved.set(seq_id, num_cells)
@@ -212,6 +232,21 @@ class PrefixCache:
             self._reserved.use(seq_id, end - start)
         return end - start
 
+    def _difference(self, wanted: Sequence[Token]) -> Difference | None:
+        """Where `wanted` parts from the most similar tokens here or in the store, if it does
+        before either of them ends.
+        """
+        stored = self._swap.store.nearest(wanted)
+        match = self._tree.match(wanted)
+        position = shared_length(list(stored), wanted, 0)
+        found = stored
+        if match.length >= position and match.holders:
+            position, found = match.length, self._tree.tokens(min(match.holders))
+        if not 0 < position < min(len(found), len(wanted)):
+            return None
+        around = slice(max(0, position - NUM_NEIGHBOURS), position + NUM_NEIGHBOURS)
+        return Difference(position, tuple(wanted[around]), tuple(found[around]))
+
     def _save(self, seq_id: SeqId, start: int) -> None:
         """Copy what only `seq_id` holds, from `start` on, to the store."""
         if self._swap.store.is_on:
@@ -239,7 +274,10 @@ class PrefixCache:
     def _leave(self, seq_id: SeqId) -> None:
         """Give back an id and its cells, with a copy of them in the store."""
         self._save(seq_id, 0)
-        self._release(seq_id, self._tree.length(seq_id))
+        tokens = self._tree.tokens(seq_id)
+        self._release(seq_id, len(tokens))
+        if self._swap.store.reach(tokens, self._tree.match(tokens).length) < len(tokens):
+            self._swap.store.lost.note(tokens, NO_COPY)
 
     def _release(self, seq_id: SeqId, end: int) -> None:
         """Give back an id and its cells up to position `end`."""

@@ -170,9 +170,13 @@ class RadixTree:
         self.cut(seq_id, 0)
         del self._tails[seq_id], self._lengths[seq_id]
 
+    def runs(self) -> list[tuple[int, Node]]:
+        """Every node with the position of its first token, parents before children."""
+        return list(_runs_below(self._root, 0))
+
     def check_integrity(self) -> None:
         """Compare every shortcut with a walk of the whole tree. Raises `AssertionError`."""
-        nodes = list(_below(self._root))
+        nodes = [node for _, node in self.runs()]
         for node in nodes:
             _check_node(node, {s for s, tail in self._tails.items() if tail is node})
         assert self.num_cells == sum(len(n.tokens) for n in nodes)
@@ -271,10 +275,10 @@ def _parent(node: Node) -> Node:
     return node.parent
 
 
-def _below(node: Node) -> Iterator[Node]:
+def _runs_below(node: Node, start: int) -> Iterator[tuple[int, Node]]:
     for child in node.children.values():
-        yield child
-        yield from _below(child)
+        yield start, child
+        yield from _runs_below(child, start + len(child.tokens))
 
 
 def _check_node(node: Node, ending_here: set[SeqId]) -> None:

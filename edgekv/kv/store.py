@@ -17,9 +17,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from edgekv.core.inspection import StoredRun
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.disk import Disk, DiskCopy
+from edgekv.kv.lost_paths import LostPaths
 from edgekv.kv.radix_tree import RadixTree
+
+FULL = "newer copies took its place in the store"
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +58,7 @@ class Store:
         self._to_write: deque[SeqId] = deque()
         """Entries that `rest` has not tried to write yet."""
         self.host_bytes = 0
+        self.lost = LostPaths()
         for copy in disk.copies if disk else ():
             self._add(copy.start, copy.tokens, copy.num_bytes, blob=None, copy=copy)
         self._bound_disk(0)
@@ -70,6 +75,13 @@ class Store:
     def disk_bytes(self) -> int:
         """Files of other models in the same folder included."""
         return self._disk.used_bytes if self._disk else 0
+
+    def runs(self) -> tuple[StoredRun, ...]:
+        """For people: what is here, the least recently used first."""
+        return tuple(
+            StoredRun(e.start, e.end, e.num_bytes, e.blob is not None, e.copy is not None)
+            for e in self._entries.values()
+        )
 
     def entries(self) -> list[Entry]:
         """The least recently used first."""
@@ -94,6 +106,11 @@ class Store:
                 longest = max(whole, key=lambda e: (e.end, e.number))
                 return Stored(longest, longest.end)
         return None
+
+    def nearest(self, tokens: Sequence[Token]) -> Sequence[Token]:
+        """The path, with or without its first cells, that has most in common with `tokens`."""
+        along = self._tree.holders_along(tokens)
+        return self._tree.tokens(min(along[0][1])) if along else ()
 
     def reach(self, tokens: Sequence[Token], known: int) -> int:
         """How many of `tokens` one would have cells for who now has `known`."""
@@ -122,12 +139,14 @@ class Store:
         assert entry.copy is not None
         blob = self._disk.read(entry.copy)
         if blob is None:
-            self.forget(entry)
+            self.forget(entry, "its file was damaged or removed")
         else:
             self._disk.touch(entry.copy)
         return blob
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: Entry, how: str) -> None:
+        """Drop an entry. `how` is the end of the sentence "It was computed again because …"."""
+        self.lost.note(self._tree.tokens(entry.number), how)
         del self._entries[entry.number]
         self._tree.evict(entry.number)
         self._drop_blob(entry)
@@ -181,7 +200,7 @@ class Store:
             if oldest.copy is not None or self._write_entry(oldest):
                 self._drop_blob(oldest)
             else:
-                self.forget(oldest)
+                self.forget(oldest, FULL)
 
     def _write_entry(self, entry: Entry) -> bool:
         assert entry.blob is not None
@@ -202,7 +221,7 @@ class Store:
             if self._disk.fits(num_bytes):
                 break
             if entry.blob is None:
-                self.forget(entry)
+                self.forget(entry, FULL)
             else:
                 self._drop_copy(entry)
 

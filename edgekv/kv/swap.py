@@ -18,6 +18,9 @@ FEWEST_CELLS = 8
 """Fewer are computed again sooner than they are looked after."""
 
 
+UNREADABLE = "llama.cpp could not read its copy"
+
+
 class Swap:
     """`bytes_out` and `bytes_in` count what moved so far."""
 
@@ -66,7 +69,7 @@ class Swap:
             if blob is None:
                 continue
             if not self._memory.load(blob, seq_id, known, stored.end):
-                self.store.forget(entry)
+                self.store.forget(entry, UNREADABLE)
                 continue
             self.bytes_in += len(blob)
             room -= stored.end - known
@@ -82,7 +85,7 @@ class Swap:
             if self._memory.load(blob, seq_id, 0, stored.end):
                 self.bytes_in += len(blob)
                 return stored.end
-            self.store.forget(stored.entry)
+            self.store.forget(stored.entry, UNREADABLE)
         return 0
 
     def _put(self, seq_id: SeqId, tokens: Sequence[Token], start: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgekv.core.inspection import CacheView, HeldRun
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
@@ -11,6 +12,11 @@ from edgekv.kv.radix_tree import Prefix
 from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
 from edgekv.kv.swap import Swap
+
+NOTE = (
+    "This model keeps a state or a window that cannot go back to an earlier token, so a prompt is "
+    "used again only as a whole: a conversation goes on from the end of its last turn."
+)
 
 
 class UnsharedCache:
@@ -40,6 +46,10 @@ class UnsharedCache:
         used = sum(map(len, self._tokens.values()))
         reserved = min(self._reserved.total, self._num_cells - used)
         return CellCounts(used, shared=0, kept=0, reserved=reserved)
+
+    def view(self) -> CacheView:
+        runs = tuple(HeldRun(0, len(t), (s,), ()) for s, t in self._tokens.items())
+        return CacheView(runs, self._swap.store.runs(), NOTE)
 
     def store_counts(self) -> StoreCounts:
         return self._swap.counts()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from msgspec.structs import replace
 
 from edgekv.core.events import Delta, Failed, Finished, FinishReason, Started, StreamEvent
 from edgekv.core.frames import (
@@ -17,6 +19,8 @@ from edgekv.core.frames import (
     DryRun,
     DryRunDone,
     EngineFrame,
+    Inspect,
+    Inspection,
     Open,
     Opened,
     Progress,
@@ -242,6 +246,52 @@ def test_text_and_tokens_go_both_ways(front: Front) -> None:
     assert text.text == "hé"
     [refused] = front.turn(Detokenize(3, (Token(10**6),)))
     assert isinstance(refused, Refused)
+
+
+def test_an_inspection_shows_who_holds_what_and_where_a_prompt_differed(front: Front) -> None:
+    front.answers(ask("a", "Hello there"))
+    front.answers(ask("b", "Hello world"))
+    [inspection] = front.turn(Inspect(9))
+    assert isinstance(inspection, Inspection)
+    assert (inspection.call, inspection.num_cells) == (9, CHOICE.cells)
+    assert sum(run.num_cells for run in inspection.view.runs) > 0
+    first, second = inspection.starts
+    assert (first.num_reused, second.num_reused) == (0, len("Hello ") + 1)
+    assert second.miss is not None
+    assert second.miss.difference is not None
+    assert second.miss.difference.wanted_text.endswith("o worl")
+    assert "o there" in second.miss.difference.found_text
+
+
+def test_what_is_idle_is_written_before_the_process_waits(tmp_path: Path) -> None:
+    opening = replace(OPENING, store_path=str(tmp_path), disk_cache_bytes=10**6)
+    first = Front(FakeLibrary(answer="ok"))
+    first.turn(Open(1, opening))
+    first.answers(ask("a", "A long system prompt. Hello"))
+    assert not first.process._has_work()
+    assert len(list(tmp_path.glob("*/*"))) == 1
+    second = Front(FakeLibrary(answer="ok"))
+    second.turn(Open(1, opening))
+    [events] = second.answers(ask("a", "A long system prompt. Bye")).values()
+    started = events[0]
+    assert isinstance(started, Started)
+    assert started.num_reused == len("A long system prompt. ") + 1
+
+
+def test_a_folder_that_cannot_be_used_does_not_keep_a_model_from_opening(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    front = Front(FakeLibrary(answer="ok"))
+    opened = front.turn(Open(1, replace(OPENING, store_path=str(blocked), disk_cache_bytes=10**6)))
+    assert isinstance(opened[-1], Opened)
+
+
+def test_a_full_queue_is_said_with_its_own_code() -> None:
+    front = Front(FakeLibrary(answer="ok"))
+    front.turn(Open(1, replace(OPENING, max_waiting=0)))
+    events = front.answers(*(ask(str(i)) for i in range(3)))
+    [failed] = [e for told in events.values() for e in told if isinstance(e, Failed)]
+    assert (failed.request_id, failed.error.code) == (RequestId("2"), "overloaded")
 
 
 def test_sampling_options_survive_the_pipe() -> None:

@@ -53,7 +53,7 @@ class LossyStore(Store):
 
     def get(self, entry: Entry) -> bytes | None:
         if self._rng.random() < 0.5:
-            self.forget(entry)
+            self.forget(entry, "tried out")
             return None
         return super().get(entry)
 
