@@ -17,12 +17,11 @@ from starlette.routing import Route
 from edgekv.core.frames import Submit
 from edgekv.core.plan import ModelFacts
 from edgekv.core.request import Priority, Prompt, RequestId
-from edgekv.errors import EdgeKVError, NotReady, Overloaded, UnknownModel
+from edgekv.errors import EdgeKVError, NotReady, Overloaded, RequestError, UnknownModel
 from edgekv.server.answers import AnswerWriter, ChatShape, Shape, TextShape
 from edgekv.server.errors import (
     error_response,
     json_response,
-    status_of,
 )
 from edgekv.server.messages import to_messages
 from edgekv.server.metrics import Metrics
@@ -109,13 +108,15 @@ class Api:
         measured = msgspec.to_builtins(allocation.buffers)
         return json_response({**msgspec.to_builtins(plan), "measured": measured})
 
-    def answer_error(self, error: EdgeKVError) -> Response:
-        self._count(error)
+    def answer_error(self, request: Request, error: EdgeKVError) -> Response:
+        if request.method == "POST":
+            self._count(error)
         wait = self._metrics.expected_wait() if isinstance(error, Overloaded) else None
         return error_response(error, wait)
 
     def _count(self, error: EdgeKVError) -> None:
-        self._metrics.count("refused" if status_of(error) < 500 else "failed")
+        is_refused = isinstance(error, RequestError | Overloaded | NotReady)
+        self._metrics.count("refused" if is_refused else "failed")
 
     async def _answer(
         self, request: Request, asked: Generation, submit: Submit, shape: Shape, arrived: float
@@ -134,12 +135,10 @@ class Api:
         return facts
 
     def _facts(self) -> ModelFacts:
-        """Raises `NotReady` unless a request can be taken; while the engine restarts it can."""
-        facts, state = self._worker.facts, self._worker.state
-        if state is State.CLOSED:
+        """Raises `NotReady` before the first load is done; a restart is the worker's affair."""
+        if self._worker.state is State.CLOSED:
             raise NotReady("The server is stopping; send the request again later.")
-        if state is State.FAILED:
-            raise NotReady("The engine could not be started again; start the server anew.")
+        facts = self._worker.facts
         if facts is None or self._worker.allocation is None:
             raise NotReady("The model is still loading; try again in a moment.")
         return facts

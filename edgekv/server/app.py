@@ -19,9 +19,9 @@ CLIENT_LEFT = 499
 
 
 def create_app(api: Api, access: Access) -> Starlette:
-    async def edgekv_error(_: Request, error: Exception) -> Response:
+    async def edgekv_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, EdgeKVError)
-        return api.answer_error(error)
+        return api.answer_error(request, error)
 
     async def http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -38,6 +38,8 @@ def create_app(api: Api, access: Access) -> Starlette:
         allow_origins=access.origins,
         allow_methods=["GET", "POST"],
         allow_headers=["*"],
+        # A site the user named may ask from the public internet; browsers check that apart.
+        allow_private_network=True,
     )
     return Starlette(
         routes=api.routes(),

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
 import pytest
 
+from edgekv.core.events import Started
+from edgekv.core.frames import Submit
+from edgekv.core.request import RequestId
+from edgekv.errors import Overloaded
 from edgekv.server import api
+from edgekv.server.answers import WorkerEvent
 from edgekv.server.schema import IGNORED, NEUTRAL
+from edgekv.service.worker import State, Worker
 
 pytestmark = pytest.mark.anyio
 
@@ -205,3 +212,18 @@ async def test_a_mistake_of_our_own_is_said_without_its_details(
     error = await refusal(client, {"messages": HI}, status=500)
     assert error["code"] == "internal_error"
     assert "secret" not in error["message"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_full_queue_is_said_with_the_wait(
+    client: httpx.AsyncClient, worker: Worker, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    async def turn_away(_: Submit) -> AsyncGenerator[WorkerEvent]:
+        if worker.state is State.READY:
+            raise Overloaded(num_waiting=9)
+        yield Started(RequestId(""), 0, 0)  # only a yield makes it a generator
+
+    monkeypatch.setattr(worker, "stream", turn_away)
+    response = await client.post(CHAT, json={"messages": HI, "stream": stream})
+    assert error_of(response, 429)["code"] == "overloaded"
+    assert int(response.headers["retry-after"]) >= 1
