@@ -105,6 +105,15 @@ def test_every_link_into_the_repository_leads_somewhere(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
+)
+def test_every_module_a_document_names_exists(document: Path) -> None:
+    named = set(re.findall(r"`([\w/]+/\w+\.py)`", document.read_text(encoding="utf-8")))
+    roots = [REPOSITORY, REPOSITORY / "edgekv"]
+    assert {name for name in named if not any((root / name).exists() for root in roots)} == set()
+
+
 def test_the_readme_says_how_to_start_and_ci_runs_its_check_command() -> None:
     assert {"make chat", "make serve", "make check"} <= set(
         re.findall(r"make [a-z]+", README.read_text(encoding="utf-8"))
