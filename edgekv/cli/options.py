@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeAlias
 
 import click
@@ -105,5 +105,51 @@ def budget_options(command: Callable[..., None]) -> Callable[..., None]:
 
     decorated: Callable[..., None] = call
     for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+_CONDUCT_OPTIONS = (
+    click.option(
+        "--queue",
+        "max_waiting",
+        default=256,
+        show_default=True,
+        type=click.IntRange(0),
+        help="Requests that may wait; more are turned away.",
+    ),
+    click.option(
+        "--max-gap-ms",
+        default=250,
+        show_default=True,
+        type=click.IntRange(0),
+        help="How long prompts may hold up answers under way; 0: as long as they like.",
+    ),
+    click.option(
+        "--disk-cache",
+        "disk_cache_bytes",
+        default="2GiB",
+        show_default=True,
+        callback=size,
+        metavar="SIZE",
+        help="For idle conversations on disk; 0 writes nothing.",
+    ),
+)
+
+
+def conduct_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of how requests are treated; the command takes `conduct: Conduct`."""
+
+    @functools.wraps(command)
+    def call(max_waiting: int, max_gap_ms: int, disk_cache_bytes: int | None, **rest: Any) -> None:
+        from edgekv.service.worker import Conduct
+
+        conduct = Conduct(max_waiting, max_gap_ms)
+        if disk_cache_bytes is not None:
+            conduct = replace(conduct, disk_cache_bytes=disk_cache_bytes)
+        command(conduct=conduct, **rest)
+
+    decorated: Callable[..., None] = call
+    for option in reversed(_CONDUCT_OPTIONS):
         decorated = option(decorated)
     return decorated

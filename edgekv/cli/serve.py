@@ -12,11 +12,12 @@ import click
 
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
-from edgekv.cli.options import budget_options
+from edgekv.cli.options import budget_options, conduct_options
 from edgekv.core.plan import MemoryPlan
 
 if TYPE_CHECKING:
     from edgekv.server.guard import Access
+    from edgekv.service.worker import Conduct
 
 PORT = 8642
 
@@ -49,7 +50,8 @@ PORT = 8642
     metavar="ORIGIN",
     help="A web site whose pages may ask, like https://example.org; may be repeated.",
 )
-def command(path: str, wish: Wish, host: str, port: int, **asking: Any) -> None:
+@conduct_options
+def command(path: str, wish: Wish, conduct: Conduct, host: str, port: int, **asking: Any) -> None:
     """Serve MODEL over an OpenAI-style API until interrupted."""
     from edgekv.server import run
     from edgekv.service.worker import Worker
@@ -60,7 +62,7 @@ def command(path: str, wish: Wish, host: str, port: int, **asking: Any) -> None:
     url = run.url_of(listener)
 
     async def serve() -> signal.Signals:
-        worker = Worker(path, wish)
+        worker = Worker(path, wish, conduct)
 
         def on_ready() -> None:
             assert worker.plan is not None

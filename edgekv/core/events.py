@@ -36,6 +36,16 @@ class Sampled(msgspec.Struct, frozen=True, tag=True):
     token: Token
 
 
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """One token of an answer: its bytes, its natural log-probability before any sampling option
+    changed it, and the likeliest tokens at its place, likeliest first."""
+
+    token: Token
+    text: bytes
+    logprob: float
+    top: tuple[tuple[Token, bytes, float], ...] = ()
+
+
 class Delta(msgspec.Struct, frozen=True, tag=True):
     """Towards the caller: whole characters, never part of a stop string.
 
@@ -48,6 +58,8 @@ class Delta(msgspec.Struct, frozen=True, tag=True):
     num_tokens: int
     tokens: tuple[Token, ...] = ()
     """The tokens since the last `Delta`: what an answer needs to go on in another engine."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """One for each of `tokens` if the request asked for them."""
 
 
 class Finished(msgspec.Struct, frozen=True, tag=True):

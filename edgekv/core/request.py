@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NewType, TypeAlias
+from typing import Literal, NewType, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,14 @@ class TokenPrompt(msgspec.Struct, frozen=True, tag="tokens"):
 Prompt: TypeAlias = TextPrompt | TokenPrompt
 
 
+class Grammar(msgspec.Struct, frozen=True):
+    """What an answer must look like, to the last character."""
+
+    kind: Literal["json_schema", "json_object", "regex", "lark"]
+    text: str = ""
+    """The schema as JSON, the expression, or the grammar; nothing for any JSON object."""
+
+
 class SamplingParams(msgspec.Struct, frozen=True):
     """How the next token is chosen. The defaults are those of llama.cpp's own tools."""
 
@@ -45,6 +53,9 @@ class SamplingParams(msgspec.Struct, frozen=True):
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     logit_bias: tuple[tuple[Token, float], ...] = ()
+    grammar: Grammar | None = None
+    top_logprobs: int | None = None
+    """Report each token's log-probability beside those of so many likeliest; None: report none."""
 
 
 class Priority(StrEnum):

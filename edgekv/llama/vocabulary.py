@@ -10,7 +10,8 @@ from llama_cpp import llama_cpp as api
 from edgekv.core.request import Segment, Token
 from edgekv.llama.library import lib
 
-_CONTROL_ATTRIBUTES = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_USER_DEFINED
+# What llama.cpp's tokenizer leaves alone in plain text. User-defined tokens are matched anyway.
+_CONTROL_ATTRIBUTES = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_UNKNOWN
 
 
 class LlamaVocabulary:

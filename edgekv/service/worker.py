@@ -14,6 +14,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
+
+import platformdirs
 
 from edgekv.budget.machine import read_machine
 from edgekv.budget.planner import plan_memory
@@ -64,14 +67,26 @@ class LoadStep:
     fraction: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How the engine treats its requests. None of it changes what is allocated."""
+
+    max_waiting: int | None = None
+    """Requests that may wait beyond those that a free slot will take. None: any number."""
+    max_gap_ms: int = 250
+    """How long prompts may hold up answers that are under way; 0: as long as they like."""
+    disk_cache_bytes: int = 2 * 1024**3
+    """For copies of idle conversations that outlive the process; 0: nothing is written."""
+
+
 class Worker:
     """Owns one engine process on the running asyncio loop.
 
     `facts`, `plan` and `allocation` are None until `start` has got that far.
     """
 
-    def __init__(self, path: str, wish: Wish) -> None:
-        self._path, self._wish = path, wish
+    def __init__(self, path: str, wish: Wish, conduct: Conduct = Conduct()) -> None:
+        self._path, self._wish, self._conduct = path, wish, conduct
         self._client: EngineClient | None = None
         self._opening: Opening | None = None
         self._restarting = asyncio.Lock()
@@ -199,6 +214,10 @@ class Worker:
             choice=self.plan.choice,
             use_mmap=self._wish.use_mmap,
             share_prefixes=self.facts.can_share_prefixes(self.plan.choice.swa_full),
+            store_path=str(_store_path()) if self._conduct.disk_cache_bytes else None,
+            disk_cache_bytes=self._conduct.disk_cache_bytes,
+            max_gap_ms=self._conduct.max_gap_ms,
+            max_waiting=self._conduct.max_waiting,
         )
         self._enter(State.LOADING)
         reply = await self._client.call(
@@ -230,6 +249,8 @@ class Worker:
                 await self._plan_smaller(self._client)
             await self._open()
         except EdgeKVError as error:
+            # A process without a model is of no use; the next request tries again from here.
+            await self._client.close()
             self._enter(State.FAILED)
             raise Unavailable(f"The engine cannot be started again: {error}") from error
 
@@ -253,3 +274,7 @@ class Worker:
     def _enter(self, state: State) -> None:
         self.state = state
         self._hear(LoadStep(state))
+
+
+def _store_path() -> Path:
+    return platformdirs.user_cache_path("edgekv", appauthor=False) / "conversations"
