@@ -1,0 +1,126 @@
+"""Ten times more requests than the server can take, callers that leave, and an engine killed twice.
+
+Every request must be accounted for: answered whole, turned away with 429, or left by its caller.
+
+    python -m bench.overload --model models/SmolLM2-135M-Instruct.Q4_1.gguf
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import random
+
+import httpx
+import openai
+import psutil
+
+from bench.clients import Answer, Client
+from bench.report import report
+from bench.serving import Server, edgekv, kill_engine
+from bench.words import words
+from edgekv.service.chat import Message
+
+LEAVES = 0.2
+"""The share of callers that leave before their answer is whole."""
+
+
+class Load:
+    """Callers that come in waves of `at_once`, until `total` have come."""
+
+    def __init__(self, server: Server, total: int, at_once: int) -> None:
+        self._server, self._client = server, Client(server.url)
+        self._total, self._gate = total, asyncio.Semaphore(at_once)
+        self._draw = random.Random(1)
+        self.outcomes: collections.Counter[str] = collections.Counter()
+        self.errors: set[str] = set()
+
+    async def run(self) -> None:
+        callers = [asyncio.create_task(self._call(number)) for number in range(self._total)]
+        for share in (0.3, 0.6):
+            await self._until(share)
+            kill_engine(self._server)
+        await asyncio.gather(*callers)
+
+    async def _until(self, share: float) -> None:
+        while self.outcomes.total() < share * self._total:
+            await asyncio.sleep(0.05)
+
+    async def _call(self, number: int) -> None:
+        chat = [Message("user", words(self._draw.randint(5, 120), seed=number))]
+        tokens = self._draw.randint(4, 32)
+        patience = self._draw.uniform(0.1, 3) if self._draw.random() < LEAVES else None
+        async with self._gate:
+            try:
+                async with asyncio.timeout(patience):
+                    answer = await self._client.ask(chat, tokens, ignore_eos=True)
+            except TimeoutError:
+                self.outcomes["left"] += 1
+                return
+        self._count(answer, tokens)
+
+    def _count(self, answer: Answer | openai.APIError, tokens: int) -> None:
+        if isinstance(answer, Answer):
+            self.outcomes["whole" if answer.answer_tokens == tokens else "short"] += 1
+        elif isinstance(answer, openai.RateLimitError):
+            self.outcomes["turned_away"] += 1
+        else:
+            self.outcomes["failed"] += 1
+            self.errors.add(str(answer))
+
+
+async def run(server: Server, total: int, at_once: int) -> dict[str, object]:
+    load = Load(server, total, at_once)
+    memory = PeakMemory(server)
+    watching = asyncio.create_task(memory.watch())
+    await load.run()
+    watching.cancel()
+    metrics, plan = server.metrics(), httpx.get(server.url.removesuffix("/v1") + "/plan").json()
+    return {
+        "requests": total,
+        "accounted_for": load.outcomes.total(),
+        **{
+            name: load.outcomes[name]
+            for name in ("whole", "left", "turned_away", "short", "failed")
+        },
+        "errors": sorted(load.errors),
+        "engine_restarts": metrics["edgekv_engine_restarts_total"],
+        "cells_used_afterwards_by_running": metrics["edgekv_running"],
+        "planned_bytes": plan["total_bytes"],
+        "peak_resident_bytes": memory.peak_bytes,
+    }
+
+
+class PeakMemory:
+    """The largest resident size of any engine process of the server, looked at often."""
+
+    def __init__(self, server: Server) -> None:
+        self._front = psutil.Process(server.pid)
+        self.peak_bytes = 0
+
+    async def watch(self) -> None:
+        while True:
+            for child in self._front.children():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if child.cmdline()[-1:] == ["engine"]:
+                        self.peak_bytes = max(self.peak_bytes, child.memory_info().rss)
+            await asyncio.sleep(0.05)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Ten times too many requests.")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--requests", type=int, default=1000)
+    parser.add_argument("--slots", type=int, default=8)
+    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    options = parser.parse_args()
+    pool = ("--slots", str(options.slots), "--cells", "2048", "--ctx", "512", "--queue", "64")
+    with edgekv(options.model, *pool, *options.serve) as server:
+        result = asyncio.run(run(server, options.requests, at_once=10 * options.slots))
+    report("overload", options.model, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What a step costs beside llama.cpp: the engine's own Python, with a library that takes no time.
+
+    python bench/step_cost.py --running 64 --kept 192 --kept-tokens 100000 --waiting 1000
+
+The last line is one JSON document. Milliseconds are medians over the steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from edgekv import __version__
+from edgekv.core.batch import BatchPlan, DecodeStatus
+from edgekv.core.request import Request, RequestId, SamplingParams, SeqId, Token
+from edgekv.engine.engine import Engine, Limits
+
+
+class NoWork:
+    """A `core.ports.Backend` that computes nothing and always says the same."""
+
+    state_key = "none"
+
+    def __init__(self, num_cells: int, num_seqs: int) -> None:
+        self.num_cells, self.num_seqs = num_cells, num_seqs
+
+    def share(self, source: SeqId, target: SeqId, start: int, end: int) -> None: ...
+
+    def cut(self, seq_id: SeqId, start: int, end: int) -> None: ...
+
+    def save(self, seq_id: SeqId, start: int, end: int) -> bytes:
+        return b"cells"
+
+    def load(self, blob: bytes, seq_id: SeqId, start: int, end: int) -> bool:
+        return True
+
+    def decode(self, plan: BatchPlan) -> DecodeStatus:
+        return DecodeStatus.DONE
+
+    def attach(
+        self,
+        seq_id: SeqId,
+        sampling: SamplingParams,
+        prompt: Sequence[Token],
+        generated: Sequence[Token] = (),
+    ) -> None: ...
+
+    def detach(self, seq_id: SeqId) -> None: ...
+
+    def sample(self, seq_id: SeqId) -> Token:
+        return Token(7)
+
+    def close(self) -> None: ...
+
+
+def prompt(number: int, length: int) -> tuple[Token, ...]:
+    """Tokens that share one part in ten with every other prompt."""
+    common = length // 10
+    return tuple(Token(100 + i) for i in range(common)) + tuple(
+        Token(1000 + number) for _ in range(length - common)
+    )
+
+
+def finish(engine: Engine) -> None:
+    while not engine.is_idle:
+        engine.step()
+
+
+def measure(options: argparse.Namespace) -> dict[str, object]:
+    length = options.kept_tokens // max(1, options.kept)
+    num_cells = 4 * (options.kept_tokens + options.running * 2048)
+    engine = Engine(
+        NoWork(num_cells, options.running + options.kept),
+        Limits(options.running, num_cells, batch_tokens=4096),
+        end_tokens=frozenset(),
+    )
+    for number in range(options.kept):
+        engine.submit(Request(RequestId(f"kept {number}"), prompt(number, length), 1))
+        finish(engine)
+    admitted: list[float] = []
+    for number in range(options.running + options.waiting):
+        asked = prompt(10_000 + number, 500)
+        engine.submit(Request(RequestId(str(number)), asked, options.steps + 50, ignore_end=True))
+    while engine.snapshot().tokens_generated < options.kept + options.running:
+        started = time.perf_counter()
+        engine.step()
+        admitted.append(time.perf_counter() - started)
+    steps: list[float] = []
+    for _ in range(options.steps):
+        started = time.perf_counter()
+        engine.step()
+        steps.append(time.perf_counter() - started)
+    snapshot = engine.snapshot()
+    return {
+        "bench": "step_cost",
+        "edgekv": __version__,
+        "machine": f"{platform.machine()} {platform.processor()}".strip(),
+        "running": snapshot.num_running,
+        "waiting": snapshot.num_waiting,
+        "kept_cells": snapshot.cells_kept,
+        "step_ms": round(1000 * statistics.median(steps), 3),
+        "step_ms_worst": round(1000 * max(steps), 3),
+        "admission_step_ms_worst": round(1000 * max(admitted), 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What a step costs beside llama.cpp.")
+    parser.add_argument("--running", type=int, default=16)
+    parser.add_argument("--kept", type=int, default=0, help="kept sequences")
+    parser.add_argument("--kept-tokens", type=int, default=0, help="their tokens in all")
+    parser.add_argument("--waiting", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=200)
+    sys.stdout.write(json.dumps(measure(parser.parse_args())) + "\n")
+
+
+if __name__ == "__main__":
+    main()
