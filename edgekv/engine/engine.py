@@ -113,7 +113,9 @@ class Engine:
                 f"conversation has room for {limit - length}; ask for fewer or start with a "
                 "larger --ctx.",
             )
-        self._check_queue()
+        if not request.generated:
+            # One that was under way in another engine has been accepted long ago.
+            self._check_queue()
         self._scheduler.submit(request)
 
     def cancel(self, request_id: RequestId) -> list[EngineEvent]:

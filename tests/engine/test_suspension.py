@@ -6,13 +6,14 @@ import random
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from edgekv.core.request import Priority, Request, RequestId, SeqId, Token
 from edgekv.core.sequence import Sequence
 from edgekv.engine.waiting_line import WaitingLine
 from edgekv.errors import Overloaded
 from edgekv.kv.store import Store
-from tests.engine.driver import Driver, request
+from tests.engine.driver import Driver, request, tokens
 from tests.engine.test_together_equals_alone import LossyStore, answer_alone
 
 BATCH, NORMAL, INTERACTIVE = Priority.BATCH, Priority.NORMAL, Priority.INTERACTIVE
@@ -190,6 +191,7 @@ def test_a_full_queue_refuses_with_how_many_wait() -> None:
     with pytest.raises(Overloaded) as caught:
         driver.engine.submit(request("one too many", [1]))
     assert caught.value.num_waiting == 5
+    driver.submit(replace(request("was under way", [1]), generated=tokens([2])))
     driver.finish()
     driver.finish(request("later", [1]))
 
