@@ -16,7 +16,15 @@ import msgspec
 from edgekv.core.events import ErrorInfo, StreamEvent
 from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
-from edgekv.core.request import Priority, Prompt, RequestId, SamplingParams, TextPrompt, Token
+from edgekv.core.request import (
+    Grammar,
+    Priority,
+    Prompt,
+    RequestId,
+    SamplingParams,
+    TextPrompt,
+    Token,
+)
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True):
@@ -75,7 +83,41 @@ class Inspect(msgspec.Struct, frozen=True, tag=True):
     call: int
 
 
-Command: TypeAlias = Submit | Cancel | Describe | DryRun | Open | Tokenize | Detokenize | Inspect
+class CheckGrammar(msgspec.Struct, frozen=True, tag=True):
+    """Ask whether answers can be held to a grammar, before one is asked for. `Accepted`, or
+    `Refused` with an `InvalidValue` that says why not, or `Unavailable` on machines without it.
+
+    The reply may come after those to later calls: a grammar is compiled beside the steps.
+    """
+
+    call: int
+    grammar: Grammar
+
+
+class Embed(msgspec.Struct, frozen=True, tag=True):
+    """Ask for the vector of each prompt, of length 1. Between two steps of answers one prompt
+    is computed, so the reply may come after those to later calls.
+
+    `Refused` with `Unavailable` where `Choice.embedding_cells` is 0, and with `InvalidValue` for
+    a prompt that is empty or longer than that.
+    """
+
+    call: int
+    prompts: tuple[tuple[Token, ...], ...]
+
+
+Command: TypeAlias = (
+    Submit
+    | Cancel
+    | Describe
+    | DryRun
+    | Open
+    | Tokenize
+    | Detokenize
+    | Inspect
+    | CheckGrammar
+    | Embed
+)
 
 
 class Described(msgspec.Struct, frozen=True, tag=True):
@@ -121,6 +163,16 @@ class Inspection(msgspec.Struct, frozen=True, tag=True):
     """The last requests that started, the oldest first."""
 
 
+class Accepted(msgspec.Struct, frozen=True, tag=True):
+    call: int
+
+
+class Embedded(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    vectors: tuple[tuple[float, ...], ...]
+    """One for each prompt, in order."""
+
+
 class Refused(msgspec.Struct, frozen=True, tag=True):
     call: int
     error: ErrorInfo
@@ -164,7 +216,9 @@ class StepFrame(msgspec.Struct, frozen=True, tag=True):
     snapshot: Snapshot
 
 
-Reply: TypeAlias = Described | DryRunDone | Opened | Tokens | Text | Inspection | Refused
+Reply: TypeAlias = (
+    Described | DryRunDone | Opened | Tokens | Text | Inspection | Accepted | Embedded | Refused
+)
 EngineFrame: TypeAlias = Reply | Progress | StepFrame
 
 LENGTH_BYTES = 4

@@ -90,6 +90,8 @@ class Choice(msgspec.Struct, frozen=True):
     threads: int = 1
     host_cache_bytes: int = 0
     """Host memory for copies of suspended and idle conversations."""
+    embedding_cells: int = 0
+    """Tokens that one text to embed may have; its context is apart from the pool. 0: none is."""
 
     @property
     def num_seqs(self) -> int:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from msgspec.structs import replace
 
 from edgekv.core.events import ErrorInfo, StreamEvent
 from edgekv.core.frames import (
     Cancel,
+    CheckGrammar,
     Command,
     Describe,
     Described,
     Detokenize,
     DryRun,
     DryRunDone,
+    Embed,
     EngineFrame,
     Inspect,
     Inspection,
@@ -35,7 +37,11 @@ from edgekv.core.frames import (
 )
 from edgekv.core.ports import ModelLibrary
 from edgekv.engine.session import Session
-from edgekv.errors import EdgeKVError
+from edgekv.errors import EdgeKVError, Unavailable
+
+Question: TypeAlias = Tokenize | Detokenize | Inspect | CheckGrammar | Embed
+"""What only an open model can answer."""
+Call: TypeAlias = Describe | DryRun | Open | Question
 
 
 class EngineProcess:
@@ -103,7 +109,7 @@ class EngineProcess:
         if events:
             self._tell(events)
 
-    def _reply(self, command: Describe | DryRun | Open | Tokenize | Detokenize | Inspect) -> Reply:
+    def _reply(self, command: Call) -> Reply:
         match command:
             case Describe(call, path):
                 facts, devices = self._library.describe(path), self._library.devices()
@@ -112,12 +118,8 @@ class EngineProcess:
                 return DryRunDone(call, self._library.dry_run(opening))
             case Open():
                 return self._open(command)
-            case Tokenize(call, prompt):
-                return Tokens(call, self._open_session().tokenize(prompt))
-            case Detokenize(call, tokens):
-                return Text(call, self._open_session().detokenize(tokens))
-            case Inspect(call):
-                return Inspection(call, *self._open_session().inspect())
+            case _:
+                return _ask(self._open_session(), command)
 
     def _open(self, command: Open) -> Opened:
         if self._session is not None:
@@ -143,3 +145,15 @@ class EngineProcess:
         snapshot = self._session.snapshot() if self._session else Snapshot()
         filled = replace(snapshot, resident_bytes=self._resident_bytes())
         self._send(StepFrame(tuple(events), filled))
+
+
+def _ask(session: Session, command: Question) -> Reply:
+    match command:
+        case Tokenize(call, prompt):
+            return Tokens(call, session.tokenize(prompt))
+        case Detokenize(call, tokens):
+            return Text(call, session.detokenize(tokens))
+        case Inspect(call):
+            return Inspection(call, *session.inspect())
+        case CheckGrammar() | Embed():
+            raise Unavailable("This build can neither hold answers to a grammar nor embed.")
