@@ -149,11 +149,12 @@ class Api:
         return self._chat_format
 
     def _name(self, facts: ModelFacts) -> str:
-        return facts.name or Path(facts.path).stem
+        """The file's: what a file says of itself is often shared by all sizes of a family."""
+        return Path(facts.path).stem
 
     def _check_name(self, facts: ModelFacts, asked: str) -> None:
         path = Path(facts.path)
-        if asked not in {self._name(facts), path.name, path.stem, ANY_NAME}:
+        if asked not in {self._name(facts), path.name, facts.name, ANY_NAME}:
             raise UnknownModel(asked, self._name(facts))
 
     def _model_card(self) -> dict[str, Any]:

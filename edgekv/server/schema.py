@@ -95,7 +95,7 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def sampling(self, num_vocab: int) -> SamplingParams:
         """The sampling asked for; raises `InvalidValue` for a bias on no token."""
-        names = set(SamplingParams.__struct_fields__) - {"logit_bias"}
+        names = set(SamplingParams.__struct_fields__) - {"logit_bias", "grammar", "top_logprobs"}
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         biases = (self.logit_bias or {}).items()
         return SamplingParams(

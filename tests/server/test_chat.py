@@ -39,7 +39,7 @@ async def test_an_answer_has_openais_shape(client: httpx.AsyncClient) -> None:
     assert isinstance(body.pop("created"), int)
     assert body == {
         "object": "chat.completion",
-        "model": "Fake",
+        "model": "fake-q8",
         "choices": [
             {
                 "index": 0,
@@ -153,14 +153,14 @@ async def test_a_prompt_that_is_too_long_is_refused_with_both_numbers(
 async def test_the_model_goes_by_its_name_its_file_or_none(
     client: httpx.AsyncClient, name: str | None
 ) -> None:
-    assert (await ask(client, model=name)).json()["model"] == "Fake"
+    assert (await ask(client, model=name)).json()["model"] == "fake-q8"
 
 
 async def test_another_model_is_not_found(client: httpx.AsyncClient) -> None:
     response = await ask(client, model="gpt-9")
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "model_not_found"
-    assert "'Fake'" in response.json()["error"]["message"]
+    assert "'fake-q8'" in response.json()["error"]["message"]
 
 
 async def test_control_tokens_in_a_message_are_text(client: httpx.AsyncClient) -> None:

@@ -27,7 +27,7 @@ async def test_a_completion_has_openais_shape_and_default_length(
     assert isinstance(body.pop("created"), int)
     assert body == {
         "object": "text_completion",
-        "model": "Fake",
+        "model": "fake-q8",
         "choices": [
             {
                 "index": 0,
@@ -94,7 +94,7 @@ async def test_chat_only_fields_are_refused(client: httpx.AsyncClient) -> None:
 
 async def test_the_model_is_listed_with_its_context_length(client: httpx.AsyncClient) -> None:
     (card,) = (await client.get("/v1/models")).json()["data"]
-    assert (card["id"], card["object"], card["context_length"]) == ("Fake", "model", 512)
+    assert (card["id"], card["object"], card["context_length"]) == ("fake-q8", "model", 512)
     assert (await client.get("/v1/models/Fake")).json() == card
     missing = await client.get("/v1/models/owner/other")
     assert missing.status_code == 404
