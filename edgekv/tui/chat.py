@@ -19,11 +19,13 @@ from textual.worker import Worker as Task
 from edgekv.errors import EdgeKVError
 from edgekv.service.conversation import AnswerPart, AnswerStats, ChatModel, Conversation
 from edgekv.service.worker import LoadStep, State
+from edgekv.tui.answer import Answer
 from edgekv.tui.keys import CHAT_KEYS
+from edgekv.tui.line import Line
 from edgekv.tui.meters import MemoryBar, memory_parts
 from edgekv.tui.plan_screen import PlanScreen
 from edgekv.tui.prompt_input import PromptInput
-from edgekv.tui.transcript import Answer, Line, Transcript
+from edgekv.tui.transcript import Transcript
 from edgekv.tui.words import choice_words, ending_words, notice_words, read_context, stats_words
 
 SECONDS_BETWEEN_LOOKS = 0.25
@@ -72,6 +74,7 @@ class ChatScreen(Screen[None]):
         self._model, self._model_name = model, model_name
         self._is_ready = asyncio.Event()
         self.conversation = Conversation()
+        self._num_held = 0
         self.turn: Turn | None = None
 
     def compose(self) -> ComposeResult:
@@ -117,13 +120,13 @@ class ChatScreen(Screen[None]):
         assert plan is not None
         self.query_one(".model", Line).show(facts.name or self._model_name)
         self.query_one(".choice", Line).show(choice_words(plan))
-        self._show_context(0)
         self._look()
 
     def _look(self) -> None:
         worker = self._model.worker
         if worker.plan is not None and worker.state is State.READY:
             self.query_one(MemoryBar).parts = memory_parts(worker.plan, worker.snapshot)
+            self._show_context(worker.plan.choice.context_length)
 
     # --- a turn, from question to answer ---
 
@@ -134,13 +137,12 @@ class ChatScreen(Screen[None]):
             prompt.border_title = "one answer at a time · esc stops this one"
             return
         prompt.accept()
-        question = await self.query_one(Transcript).add_question(message.text)
-        await self._begin(self.conversation.ask(message.text), question)
+        await self._begin(self.conversation.ask(message.text), Line(message.text, "question"))
 
     async def _begin(self, asked: Conversation, question: Line) -> None:
-        answer = await self.query_one(Transcript).add_answer()
-        self.turn = turn = Turn(asked, question, answer)
-        answer.show_figures("reading" if self._is_ready.is_set() else "waiting for the model")
+        self.turn = turn = Turn(asked, question, Answer())
+        await self.query_one(Transcript).begin_turn(question, turn.answer)
+        turn.answer.grow("", "reading" if self._is_ready.is_set() else "waiting for the model")
         turn.task = self.run_worker(self._write(turn), group="answer")
         self.refresh_bindings()
 
@@ -159,12 +161,10 @@ class ChatScreen(Screen[None]):
     @on(Grew)
     def _draw_part(self, message: Grew) -> None:
         turn = message.turn
-        turn.text += message.part.text
-        turn.stats = message.part.stats
         if turn is self.turn:
-            turn.answer.grow(message.part.text)
-            turn.answer.show_figures(stats_words(turn.stats))
-            self._show_context(turn.stats.num_held)
+            turn.text += message.part.text
+            turn.stats = message.part.stats
+            turn.answer.grow(message.part.text, stats_words(turn.stats))
 
     @on(Ended)
     async def _end_turn(self, message: Ended) -> None:
@@ -175,6 +175,7 @@ class ChatScreen(Screen[None]):
         self.query_one(PromptInput).border_title = None
         if turn.text or turn.stats.reason is not None:
             self.conversation = turn.asked.reply(turn.text)
+            self._num_held = turn.stats.num_held
             await turn.answer.finish(turn.text, ending_words(turn.stats, error))
         else:
             await self._withdraw(turn)
@@ -186,14 +187,12 @@ class ChatScreen(Screen[None]):
         """Take back a question that got no answer: its text goes to the message box."""
         question = turn.asked.messages[-1].content
         self.conversation = Conversation(turn.asked.messages[:-1])
-        await turn.answer.remove()
-        await turn.question.remove()
+        await self.query_one(Transcript).take_away(turn.question, turn.answer)
         self.query_one(PromptInput).put_back(question)
 
-    def _show_context(self, num_held: int) -> None:
-        plan = self._model.worker.plan
-        assert plan is not None
-        reading = read_context(num_held, plan.choice.context_length)
+    def _show_context(self, context_length: int) -> None:
+        num_held = self.turn.stats.num_held if self.turn else self._num_held
+        reading = read_context(num_held, context_length)
         prompt = self.query_one(PromptInput)
         prompt.border_subtitle = reading.words
         prompt.set_class(reading.level == "low", "-low")
@@ -218,21 +217,25 @@ class ChatScreen(Screen[None]):
         if self.turn is not None and self.turn.task is not None:
             self.turn.task.cancel()
 
-    async def action_new(self) -> None:
+    # Keys come in between any two steps of a turn's handlers; what follows waits for those.
+
+    def action_new(self) -> None:
+        self.call_later(self._start_over)
+
+    def action_regenerate(self) -> None:
+        self.call_later(self._ask_again)
+
+    async def _start_over(self) -> None:
         self.action_stop()
-        self.turn, self.conversation = None, Conversation()
+        self.turn, self.conversation, self._num_held = None, Conversation(), 0
+        self.query_one(PromptInput).border_title = None
         await self.query_one(Transcript).clear()
-        if self._is_ready.is_set():
-            self._show_context(0)
         self.refresh_bindings()
 
-    async def action_regenerate(self) -> None:
-        asked = self.conversation.without_answer()
-        transcript = self.query_one(Transcript)
-        question = transcript.query(".question").last(Line)
-        for child in list(transcript.children)[transcript.children.index(question) + 1 :]:
-            await child.remove()
-        await self._begin(asked, question)
+    async def _ask_again(self) -> None:
+        if self.check_action("regenerate", ()):
+            question = self.query(".question").last(Line)
+            await self._begin(self.conversation.without_answer(), question)
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self.conversation.last_answer or "")

@@ -7,12 +7,13 @@ renderable in one widget from then on.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from rich import box
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.markdown import (
     CodeBlock,
     Heading,
@@ -54,6 +55,37 @@ def _as_written(state: StateCore) -> None:
             child.content = visible(child.content)
             if child.type == "softbreak":
                 child.type = "hardbreak"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A text that may still grow, cut in two: joined or apart, both are drawn alike."""
+
+    settled: str
+    """What will not change any more; may be empty."""
+    rest: str
+    leaves_gap: bool
+    """Alike but for a gap: the cut is inside a list or a piece of code."""
+
+
+def cut_settled(source: str) -> Cut:
+    """Cut before the last block, or if there is one only, before its last entry or line."""
+    blocks = [t for t in parser().parse(source) if t.map and t.nesting >= 0]
+    starts = [t.map[0] for t in blocks if t.map and t.level == 0]
+    lines = source.splitlines(keepends=True)
+    is_one = len(starts) == 1
+    if is_one and blocks[0].type == "fence":
+        return _cut_code(lines, blocks[0].markup)
+    if is_one:
+        starts = [t.map[0] for t in blocks if t.map and t.level == 1 and t.type == "list_item_open"]
+    at = starts[-1] if starts else 0
+    return Cut("".join(lines[:at]), "".join(lines[at:]), leaves_gap=is_one)
+
+
+def _cut_code(lines: list[str], fence: str) -> Cut:
+    if len(lines) < 3 or lines[-1].strip() == fence:
+        return Cut("", "".join(lines), leaves_gap=False)
+    return Cut("".join(lines[:-1]) + fence, lines[0] + lines[-1], leaves_gap=True)
 
 
 def code_theme(is_ansi: bool, is_dark: bool) -> str:
@@ -150,7 +182,7 @@ class _StandingTable(TableElement):
 
 
 class StandingMarkdown(RichMarkdown):
-    """A finished answer as one renderable."""
+    """A finished answer as one renderable, drawn once for each width."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **RichMarkdown.elements,
@@ -168,3 +200,12 @@ class StandingMarkdown(RichMarkdown):
         # A link shows its address: one that hides it could lead anywhere.
         super().__init__("", code_theme=code_theme, hyperlinks=False)
         self.parsed = parser().parse(visible(text))
+        self._width = 0
+        self._segments: list[RenderableType | Segment] = []
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # Textual asks for the height and then for the lines; a long answer takes a while to draw.
+        if self._width != options.max_width:
+            self._width = options.max_width
+            self._segments = list(super().__rich_console__(console, options))
+        return self._segments

@@ -12,8 +12,8 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from edgekv.errors import InvalidValue
 from edgekv.tui import keys
+from edgekv.tui.answer import Answer, Standing
 from edgekv.tui.theme import LIGHT
-from edgekv.tui.transcript import Answer
 from tests.tui.fakes import Script, ScriptedWorker
 from tests.tui.open_chat import OpenChat, open_chat
 
@@ -124,6 +124,26 @@ async def test_a_finished_answer_is_drawn_whole_and_as_one_widget() -> None:
         assert "that ends" not in line
         answer = chat.screen.query_one(Answer)
         assert len(answer.walk_children()) == 2  # the text and its figures
+
+
+@pytest.mark.parametrize(
+    ("block", "most"), [("A paragraph of text.\n\n", 150), ("- an entry\n", 1600)], ids=ascii
+)
+async def test_a_growing_answer_has_only_so_many_widgets(block: str, most: int) -> None:
+    gate = asyncio.Semaphore(500)
+    script = Script(words=(block,) * 501, gate=gate)
+    async with open_chat(ScriptedWorker(script)) as chat:
+        await chat.send("?")
+
+        def is_drawn() -> bool:
+            answer = chat.screen.query(Answer).first()
+            assert len(answer.walk_children()) < most
+            return "500 tokens" in chat.text() and len(answer.query(Standing)) > 2
+
+        await chat.until(is_drawn)
+        gate.release()
+        await chat.is_idle()
+        assert len(chat.screen.query_one(Answer).walk_children()) < 10
 
 
 async def test_a_window_that_is_too_small_says_so_and_comes_back_with_everything() -> None:

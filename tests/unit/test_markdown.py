@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from edgekv.tui.markdown import StandingMarkdown
+from edgekv.tui.markdown import StandingMarkdown, cut_settled
 from edgekv.tui.theme import DARK, extra_variables, markdown_styles
 
 PIECES = (
@@ -93,3 +93,33 @@ def test_code_keeps_every_character() -> None:
         "# end",
         "",
     ]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25))
+def test_a_cut_between_blocks_changes_nothing_on_the_screen(pieces: list[str]) -> None:
+    source = "".join(pieces)
+    cut = cut_settled(source)
+    if not cut.leaves_gap:
+        assert cut.settled + cut.rest == source
+        parts = [drawn(part).strip("\n") for part in (cut.settled, cut.rest)]
+        assert "\n\n".join(filter(None, parts)).split() == drawn(source).split()
+
+
+@pytest.mark.parametrize(
+    ("source", "settled", "rest"),
+    [
+        ("one\n\ntw", "one\n\n", "tw"),
+        ("one", "", "one"),
+        ("", "", ""),
+        ("- a\n- b\n- c", "- a\n- b\n", "- c"),
+        ("8. a\n9. b", "8. a\n", "9. b"),
+        ("```py\na = 1\nb = 2\nc", "```py\na = 1\nb = 2\n```", "```py\nc"),
+        ("```py\na = 1\n```", "", "```py\na = 1\n```"),
+        ("text\n\n```py\na\nb", "text\n\n", "```py\na\nb"),
+    ],
+)
+def test_what_is_settled_ends_before_the_last_block_entry_or_line(
+    source: str, settled: str, rest: str
+) -> None:
+    cut = cut_settled(source)
+    assert (cut.settled, cut.rest) == (settled, rest)
