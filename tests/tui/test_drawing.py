@@ -127,7 +127,7 @@ async def test_a_finished_answer_is_drawn_whole_and_as_one_widget() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "most"), [("A paragraph of text.\n\n", 150), ("- an entry\n", 1600)], ids=ascii
+    ("block", "most"), [("A paragraph of text.\n\n", 300), ("- an entry\n", 1600)], ids=ascii
 )
 async def test_a_growing_answer_has_only_so_many_widgets(block: str, most: int) -> None:
     gate = asyncio.Semaphore(500)
@@ -138,7 +138,7 @@ async def test_a_growing_answer_has_only_so_many_widgets(block: str, most: int) 
         def is_drawn() -> bool:
             answer = chat.screen.query(Answer).first()
             assert len(answer.walk_children()) < most
-            return "500 tokens" in chat.text() and len(answer.query(Standing)) > 2
+            return "500 tokens" in chat.text() and bool(answer.query(Standing))
 
         await chat.until(is_drawn)
         gate.release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -59,6 +59,7 @@ def drawn(markdown: str, width: int = 60) -> str:
     return capture.get()
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.integers(1, 80))
 def test_no_answer_however_broken_stops_the_screen(pieces: list[str], width: int) -> None:
     assert "\x1b" not in drawn("".join(pieces), width)
@@ -95,6 +96,7 @@ def test_code_keeps_every_character() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25))
 def test_a_cut_between_blocks_changes_nothing_on_the_screen(pieces: list[str]) -> None:
     source = "".join(pieces)

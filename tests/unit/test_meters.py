@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgekv.core.events import FinishReason
@@ -41,6 +41,7 @@ def test_before_the_first_step_all_cells_are_free() -> None:
     assert (parts["KV used"], parts["shared"], parts["free"]) == (0, 0, 96 * MIB)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=6), st.integers(6, 400))
 def test_a_bar_is_as_wide_as_it_should_be_and_hides_nothing(sizes: list[int], width: int) -> None:
     cells = split_cells(sizes, width)

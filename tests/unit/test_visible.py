@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgekv.tui.visible import typeable, visible
@@ -46,6 +46,7 @@ def test_the_message_box_takes_every_kind_of_line_end() -> None:
     assert typeable("a\r\nb\rc\nd") == "a\nb\nc\nd"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec=None)))
 def test_no_control_character_but_line_feed_and_tab_is_ever_left(text: str) -> None:
     for shown in (visible(text), typeable(text)):
@@ -53,6 +54,7 @@ def test_no_control_character_but_line_feed_and_tab_is_ever_left(text: str) -> N
         assert left <= {"\n", "\t"}
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 def test_a_text_may_be_cut_anywhere_while_it_streams(first: str, second: str) -> None:
     assert visible(first) + visible(second) == visible(first + second)
