@@ -123,7 +123,7 @@ class Scheduler:
         for seq in sorted(self._running.values(), key=lambda s: s.num_pending):
             if seq is oldest:
                 budget += held_back
-            chunk = tuple(seq.tokens[seq.num_computed : seq.num_computed + budget])
+            chunk = tuple(seq.tokens[seq.num_computed : seq.slice_end(budget)])
             if chunk:
                 reaches_end = len(chunk) == seq.num_pending
                 slices.append(BatchSlice(seq.seq_id, seq.num_computed, chunk, reaches_end))
@@ -203,6 +203,7 @@ class Scheduler:
             return None
         self._line.leave(entry.request.id)
         seq = Sequence(entry.request, acquired.seq_id, entry.tokens, acquired.num_known)
+        seq.checkpoint = acquired.checkpoint
         seq.arrival, seq.rank, seq.num_overtaken = entry.arrival, entry.rank, entry.num_overtaken
         num_lost = entry.num_lost or 0
         if entry.is_suspended:

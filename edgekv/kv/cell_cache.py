@@ -18,6 +18,10 @@ class Acquired:
     """Tokens, from the first, whose cells the id shares with others."""
     num_restored: int = 0
     """Tokens behind those whose cells came out of the store."""
+    checkpoint: int | None = None
+    """The cells must be computed exactly up to this position at some moment, for a copy of them
+    as they are then is of use to others.
+    """
     miss: Miss | None = None
     """Why the rest has to be computed, if more than the last token does and it can be told."""
 

@@ -110,7 +110,7 @@ class PrefixCache:
         known = match.length + num_restored
         lost = self._swap.store.lost.find(wanted, known)
         miss = Miss(difference, lost) if known < len(wanted) else None
-        return Acquired(seq_id, match.length, num_restored, miss)
+        return Acquired(seq_id, match.length, num_restored, miss=miss)
 
     def expect(self, seq_id: SeqId, num_cells: int) -> None:
         self._reserved.set(seq_id, num_cells)

@@ -8,22 +8,25 @@ from edgekv.core.inspection import CacheView, HeldRun
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
-from edgekv.kv.radix_tree import Prefix
+from edgekv.kv.radix_tree import Prefix, shared_length
 from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
 from edgekv.kv.swap import Swap
 
 NOTE = (
-    "This model keeps a state or a window that cannot go back to an earlier token, so a prompt is "
-    "used again only as a whole: a conversation goes on from the end of its last turn."
+    "This model keeps a state or a window that cannot go back to an earlier token: a prompt goes "
+    "on from the end of an earlier turn, or from where two earlier prompts parted."
 )
+FEWEST_BEFORE_CHECKPOINT = 32
+"""A copy where two prompts part is worth its memory if it saves so many tokens."""
 
 
 class UnsharedCache:
     """A `CellCache` for models whose cells cannot be shared or cut in part: recurrent state has
     no past to go back to, a bounded window has dropped it. Whole states do go to the store and
-    back, so an answer can be suspended and a conversation goes on from its last turn. Without a
-    store every prompt is computed anew: the baseline for measurements.
+    back, so an answer can be suspended and a conversation goes on from its last turn. Where a
+    prompt is seen to part from an earlier one a state is copied too, for the third that comes.
+    Without a store every prompt is computed anew: the baseline for measurements.
     """
 
     def __init__(
@@ -35,6 +38,8 @@ class UnsharedCache:
         self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
         self._tokens: dict[SeqId, list[Token]] = {}
         self._reserved = Reservations()
+        self._checkpoints: dict[SeqId, int] = {}
+        """Where a prompt branches off from one that is stored only as a whole."""
 
     def running(self) -> list[SeqId]:
         return self._reserved.seq_ids()
@@ -61,10 +66,15 @@ class UnsharedCache:
         if not self._unused or expected > self.room() - self._reserved.total:
             return None
         seq_id = self._unused.pop()
-        num_restored = self._swap.load_whole(seq_id, tokens[:-1])
+        wanted = tokens[:-1]
+        num_restored = self._swap.load_whole(seq_id, wanted)
         self._tokens[seq_id] = list(tokens[:num_restored])
         self._reserved.set(seq_id, expected - num_restored)
-        return Acquired(seq_id, 0, num_restored)
+        branch = shared_length(list(self._swap.store.nearest(wanted)), wanted, 0)
+        if branch - num_restored < FEWEST_BEFORE_CHECKPOINT:
+            return Acquired(seq_id, 0, num_restored)
+        self._checkpoints[seq_id] = branch
+        return Acquired(seq_id, 0, num_restored, branch)
 
     def expect(self, seq_id: SeqId, num_cells: int) -> None:
         self._reserved.set(seq_id, num_cells)
@@ -75,6 +85,8 @@ class UnsharedCache:
     def advance(self, seq_id: SeqId, tokens: Sequence[Token]) -> None:
         self._tokens[seq_id] += tokens
         self._reserved.use(seq_id, len(tokens))
+        if self.length(seq_id) == self._checkpoints.get(seq_id):
+            self._swap.save_whole(seq_id, self._tokens[seq_id])
 
     def retire(self, seq_id: SeqId) -> None:
         self.suspend(seq_id)
@@ -85,6 +97,7 @@ class UnsharedCache:
 
     def evict(self, seq_id: SeqId, end: int) -> None:
         self._reserved.drop(seq_id)
+        self._checkpoints.pop(seq_id, None)
         del self._tokens[seq_id]
         if end:
             self._memory.cut(seq_id, 0, end)

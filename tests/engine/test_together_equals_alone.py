@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from edgekv.core.batch import DecodeStatus
 from edgekv.core.events import Failed, Finished, FinishReason
 from edgekv.core.request import Priority, Request, RequestId, Token
+from edgekv.kv import swap, unshared_cache
 from edgekv.kv.disk import Disk
 from edgekv.kv.store import Entry, Store
 from tests.engine.driver import Driver, request
@@ -20,6 +21,13 @@ from tests.engine.driver import Driver, request
 NUM_REQUESTS = 12
 LONGEST = 52
 """Tokens of the longest conversation below; a pool must hold it."""
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of several pieces, and of branches, in conversations as short as these."""
+    monkeypatch.setattr(swap, "PIECE_CELLS", 9)
+    monkeypatch.setattr(unshared_cache, "FEWEST_BEFORE_CHECKPOINT", 4)
 
 
 def mixed_requests(rng: random.Random) -> list[Request]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from edgekv.core.batch import BatchPlan, BatchSlice, DecodeStatus
-from edgekv.core.request import SeqId
+from edgekv.core.request import RequestId, SeqId
 from edgekv.kv import swap
 from edgekv.kv.cell_cache import Acquired, CellCounts
 from edgekv.kv.store import Store
 from edgekv.kv.unshared_cache import UnsharedCache
 from tests.cell_backend import CellBackend
+from tests.engine.driver import Driver, request
 from tests.unit.test_prefix_cache import Pool, tokens
 
 SYSTEM = "system: "
@@ -169,3 +170,13 @@ def test_a_model_without_a_past_goes_on_only_from_a_whole_state() -> None:
     assert num_known == len(LONG)
     cache.suspend(seq_id)
     assert compute(backend, cache, LONG + MORE + "!")[1] == len(LONG + MORE)
+
+
+def test_a_model_without_a_past_keeps_a_copy_where_prompts_were_seen_to_part() -> None:
+    driver = Driver(num_cells=200, slots=1, sharing=False, store=Store(host_limit_bytes=100_000))
+    system = range(100, 140)
+    known = []
+    for number in (1, 2, 3):
+        driver.finish(request(str(number), [*system, number, number], max_tokens=1))
+        known.append(driver.started[RequestId(str(number))].num_reused)
+    assert known == [0, 0, len(system)]
