@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import aclosing
+from io import TextIOWrapper
+from typing import TextIO
 
 import click
 
@@ -44,7 +46,7 @@ def answer_once(model: ChatModel, question: str) -> None:
     """
     if sys.stdout is None:
         raise click.ClickException("The standard output is closed, so there is no way to answer.")
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # TextIO hides it
+    _take_any_text(sys.stdout)
     try:
         asyncio.run(_answer_once(model, Conversation().ask(question)))
     except BrokenPipeError:
@@ -66,6 +68,8 @@ async def _answer_once(model: ChatModel, asked: Conversation) -> None:
 
 def converse(model: ChatModel) -> None:
     """Ask and answer until stdin ends. Ctrl+C stops an answer, or at the prompt the program."""
+    _take_any_text(sys.stdin)
+    _take_any_text(sys.stdout)
     # The loop only turns while there is something to answer, so that Ctrl+C and plain reading
     # work at the prompt.
     with asyncio.Runner() as runner:
@@ -113,6 +117,12 @@ async def _write_answer(
     if not last.endswith("\n"):
         write("\n")
     return stats
+
+
+def _take_any_text(stream: TextIO) -> None:
+    """Show a character that the terminal's encoding lacks as a question mark, and go on."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="replace")
 
 
 def _write(text: str) -> None:

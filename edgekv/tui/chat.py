@@ -115,10 +115,8 @@ class ChatScreen(Screen[None]):
 
     @on(Ready)
     def _show_choice(self) -> None:
-        facts, plan = self._model.worker.facts, self._model.worker.plan
-        assert facts is not None
+        plan = self._model.worker.plan
         assert plan is not None
-        self.query_one(".model", Line).show(facts.name or self._model_name)
         self.query_one(".choice", Line).show(choice_words(plan))
         self._look()
 

@@ -94,11 +94,11 @@ async def test_an_answer_that_is_still_growing_cannot_drive_the_terminal_either(
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_screen_holds_everything_it_promises(size: tuple[int, int]) -> None:
-    async with open_chat(ScriptedWorker(Script(words=(MARKDOWN,))), size) as chat:
+    async with open_chat(ScriptedWorker(Script(words=(MARKDOWN,))), size, "SmolLM2-135M") as chat:
         await chat.ask("Show me.")
         for words in (
             "EdgeKV",
-            "SmolLM2 135M Instruct",
+            "SmolLM2-135M",
             "8,192 tokens · KV q8_0",
             "weights 94M",
             "compute 66M",
