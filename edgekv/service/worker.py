@@ -18,7 +18,7 @@ from pathlib import Path
 
 import platformdirs
 
-from edgekv.budget.machine import read_machine
+from edgekv.budget.machine import Machine, read_machine
 from edgekv.budget.planner import plan_memory
 from edgekv.budget.wish import Wish
 from edgekv.core.events import Failed, Finished
@@ -125,9 +125,11 @@ class Worker:
     async def make_plan(self) -> MemoryPlan:
         """The plan alone, nothing loaded. Raises as `start`."""
         self._enter(State.STARTING)
+        # Before there is an engine: what that holds already is counted in the plan.
+        machine = read_machine()
         client = self._client = await EngineClient.start()
         try:
-            return await self._plan(client)
+            return await self._plan(client, machine)
         except EngineDied as death:
             # Reading and sizing are all that was asked, so the file is what it died of.
             await self._give_up()
@@ -184,7 +186,7 @@ class Worker:
         if self._client is not None:
             await self._client.close()
 
-    async def _plan(self, client: EngineClient) -> MemoryPlan:
+    async def _plan(self, client: EngineClient, machine: Machine) -> MemoryPlan:
         described = await client.call(lambda call: Describe(call, self._path))
         assert isinstance(described, Described)
         self.facts = described.facts
@@ -198,7 +200,7 @@ class Worker:
         self.plan = await plan_memory(
             described.facts,
             described.devices,
-            read_machine(),
+            machine,
             self._wish,
             dry_run,
             described.resident_bytes,
@@ -243,10 +245,11 @@ class Worker:
         needs_less = self._client.died_of_memory
         self._enter(State.RESTARTING)
         self.num_restarts += 1
+        machine = read_machine()
         self._client = await EngineClient.start()
         try:
             if needs_less:
-                await self._plan_smaller(self._client)
+                await self._plan_smaller(self._client, machine)
             await self._open()
         except EdgeKVError as error:
             # A process without a model is of no use; the next request tries again from here.
@@ -254,13 +257,13 @@ class Worker:
             self._enter(State.FAILED)
             raise Unavailable(f"The engine cannot be started again: {error}") from error
 
-    async def _plan_smaller(self, client: EngineClient) -> None:
+    async def _plan_smaller(self, client: EngineClient, machine: Machine) -> None:
         """A plan for less memory, or the same one where what the user fixed leaves no choice."""
         assert self.plan is not None
         smaller = int(self.plan.total_bytes * SHARE_AFTER_SHORTAGE)
         before, self._wish = self._wish, replace(self._wish, memory_bytes=smaller)
         try:
-            await self._plan(client)
+            await self._plan(client, machine)
         except DoesNotFit as error:
             self._wish = before
             _log.warning("The engine ran out of memory and no smaller plan fits: %s", error)
