@@ -12,7 +12,7 @@ from edgekv.budget.machine import MIB
 from edgekv.budget.sizes import counted, format_size
 from edgekv.core.plan import Allocation, BufferSize, Choice, CostLine, ModelFacts
 
-MOVED_CELLS = 1024
+MOVED_CELLS = 256
 """At most so many cells are copied to or from the store at once."""
 
 

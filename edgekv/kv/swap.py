@@ -9,7 +9,7 @@ from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import StoreCounts
 from edgekv.kv.store import Store
 
-PIECE_CELLS = 1024
+PIECE_CELLS = 256
 """At most so many cells move at once: what a copy takes beside the pool, and how long the writing
 of one to disk holds up a step, do not grow with the conversation.
 """
