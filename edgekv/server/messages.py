@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from edgekv.errors import InvalidValue
-from edgekv.service.chat import Message, Role, ToolCall
+from edgekv.service.messages import Message, Role, ToolCall
 
 Nothing: TypeAlias = Annotated[list[Any], Meta(max_length=0)]
 

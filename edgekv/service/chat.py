@@ -1,14 +1,16 @@
-"""A conversation → the prompt that this model was trained to continue.
+"""A conversation → the prompt that this model was trained to continue, and how to read its answer.
 
 chat_format = ChatFormat(facts)
 prompt = await chat_format.prompt([Message("user", "Hello")])
+reader = chat_format.reader(prompt)
 await chat_format.close()
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -16,27 +18,16 @@ from edgekv.core.plan import ModelFacts
 from edgekv.core.request import TextPrompt
 from edgekv.errors import InvalidValue
 from edgekv.service.control_texts import ControlTexts, StandIns
+from edgekv.service.dialects import dialect_of
+from edgekv.service.messages import Message
+from edgekv.service.pieces import AnswerReader
 from edgekv.service.templates import TemplateRenderer
+from edgekv.service.tool_words import as_listed, shown_in_words
+from edgekv.service.tools import Tool, schemas_of
 from edgekv.service.turn_formats import template_of
 
-Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-
-
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call that an earlier answer of the model asked for."""
-
-    id: str
-    name: str
-    arguments: Mapping[str, Any]
-
-
-class Message(msgspec.Struct, frozen=True):
-    role: Role
-    content: str = ""
-    name: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str | None = None
-    """The call that a tool's message answers."""
+PROMPT_END = 64
+"""Characters of a prompt that show whether it has opened a thought."""
 
 
 class ChatFormat:
@@ -47,37 +38,57 @@ class ChatFormat:
         self._renderer = TemplateRenderer(self._template)
         self._controls = ControlTexts(facts.control_texts)
         self._marks = {"bos_token": facts.bos_text, "eos_token": facts.eos_text}
+        self._dialect = dialect_of(self._template)
+        self.shows_controls = self._dialect.is_marked_by(facts.control_texts)
+        """Answers can be read only with their control tokens spelled out."""
 
-    async def prompt(self, messages: Sequence[Message]) -> TextPrompt:
+    def knows(self, option: str) -> bool:
+        """Whether the template asks for that variable."""
+        return re.search(rf"\b{option}\b", self._template) is not None
+
+    async def prompt(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> TextPrompt:
         """The text up to where the model's next answer begins.
 
         Control tokens can only come from the template; in a message they stay the text they are.
-        Raises `InvalidValue` if the template refuses the messages.
+        `options` are more variables for the template. Raises `InvalidValue` if the template
+        refuses the messages.
         """
-        words = _words(messages)
+        if not self.knows("tools"):
+            messages, tools = shown_in_words(messages, tools), ()
+        words = _words([messages, tools])
         stand_ins = StandIns(self._controls, taken=self._template + words)
         text = await self._renderer.render(
             {
                 "messages": [_as_template_sees(message, stand_ins) for message in messages],
                 # What transformers sets, so that templates find what they were tried with.
-                "tools": None,
+                "tools": [stand_ins.hide(as_listed(tool)) for tool in tools] or None,
                 "documents": None,
                 "add_generation_prompt": True,
                 **self._marks,
+                **(options or {}),
             }
         )
         if not text:
             raise InvalidValue("messages", "The model's chat template wrote nothing for these.")
         return TextPrompt(stand_ins.segments(text))
 
+    def reader(self, prompt: TextPrompt, tools: Sequence[Tool] = ()) -> AnswerReader:
+        """For one answer to a prompt of `prompt`."""
+        return self._dialect.reader(prompt.segments[-1].text[-PROMPT_END:], schemas_of(tools))
+
     async def close(self) -> None:
         await self._renderer.close()
 
 
-def _words(messages: Sequence[Message]) -> str:
+def _words(said: object) -> str:
     """Everything that was said, in one string."""
     try:
-        return msgspec.json.encode(messages).decode()
+        return msgspec.json.encode(said).decode()
     except UnicodeEncodeError:
         raise InvalidValue(
             "messages", "A message holds half a character (a lone surrogate); remove it."
@@ -101,4 +112,6 @@ def _as_template_sees(message: Message, stand_ins: StandIns) -> dict[str, Any]:
         ]
     if message.tool_call_id is not None:
         written["tool_call_id"] = hide(message.tool_call_id)
+    if message.thought:
+        written["reasoning_content"] = hide(message.thought)
     return written

@@ -16,7 +16,8 @@ from edgekv.core.events import Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Submit
 from edgekv.core.plan import ModelFacts
 from edgekv.core.request import RequestId, TextPrompt
-from edgekv.service.chat import ChatFormat, Message
+from edgekv.service.chat import ChatFormat
+from edgekv.service.messages import Message
 from edgekv.service.worker import LoadStep, Worker
 
 

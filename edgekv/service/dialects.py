@@ -5,6 +5,7 @@ A template writes earlier answers as the model writes new ones, so its marks are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgekv.service.call_readers import (
@@ -16,7 +17,7 @@ from edgekv.service.call_readers import (
     pythonic,
     tagged,
 )
-from edgekv.service.harmony import HarmonyReader
+from edgekv.service.harmony import MESSAGE, HarmonyReader
 from edgekv.service.pieces import AnswerReader, PlainReader, ToolSchemas
 from edgekv.service.regions import Marks, Region, RegionReader
 
@@ -169,8 +170,13 @@ class Dialect:
     thoughts: tuple[Region, ...] = ()
     calls: Marks = _HERMES
     is_harmony: bool = False
-    shows_controls: bool = False
-    """Its marks are control tokens, which answers otherwise leave out."""
+
+    def is_marked_by(self, control_texts: Iterable[str]) -> bool:
+        """Whether control tokens, which answers leave out, are among the marks."""
+        regions = self.thoughts + self.calls.regions
+        marks = {mark for region in regions for mark in (region.open, region.close) if mark}
+        marks |= {MESSAGE} if self.is_harmony else set(self.calls.frames)
+        return any(text in mark for text in control_texts for mark in marks)
 
     def reader(self, prompt_end: str, tools: ToolSchemas) -> AnswerReader:
         """For one answer; without tools, the marks of calls are words like others."""
@@ -187,7 +193,7 @@ class Dialect:
 def dialect_of(template: str) -> Dialect:
     """Without any known marks, calls are expected as Hermes writes them."""
     if "<|channel|>" in template and "<|message|>" in template:
-        return Dialect(is_harmony=True, shows_controls=True)
+        return Dialect(calls=Marks(), is_harmony=True)
     thoughts = tuple(region for region in THOUGHTS if region.open in template)
     calls = next((marks for needed, marks in CALLS if all(n in template for n in needed)), _HERMES)
     return Dialect(thoughts, calls)

@@ -12,7 +12,7 @@ from edgekv.core.frames import Snapshot, Submit
 from edgekv.core.plan import Choice, CostLine, MemoryPlan, ModelFacts, PlannedModel
 from edgekv.core.request import Segment, TextPrompt
 from edgekv.errors import EdgeKVError
-from edgekv.service.chat import Message
+from edgekv.service.messages import Message
 from edgekv.service.worker import LoadStep, State, Worker
 
 MIB = 1024 * 1024

@@ -12,7 +12,8 @@ from edgekv.core.plan import ModelFacts
 from edgekv.core.request import Segment, TextPrompt
 from edgekv.errors import InvalidValue
 from edgekv.service import templates
-from edgekv.service.chat import ChatFormat, Message, ToolCall
+from edgekv.service.chat import ChatFormat
+from edgekv.service.messages import Message, ToolCall
 from edgekv.service.turn_formats import PLAIN, template_of
 from tests.conftest import REPOSITORY
 
