@@ -96,7 +96,7 @@ def highlighted(code: str, language: str, theme: str) -> Text:
     """Code in the colours of a Pygments style, whose background is left to the widget."""
     text = Syntax("", language or "text", theme=theme).highlight(code)
     text.rstrip()
-    text.style = ""
+    text.style, text.no_wrap, text.overflow = "", False, "fold"
     text.spans = [Span(s.start, s.end, _foreground(s.style)) for s in text.spans]
     return text
 
@@ -175,7 +175,7 @@ class _StandingTable(TableElement):
         table = Table(box=box.SQUARE, style="markdown.table.border", show_lines=True)
         header = self.header.row.cells if self.header and self.header.row else []
         for cell in header:
-            table.add_column(cell.content, header_style="markdown.table.header")
+            table.add_column(cell.content, header_style="markdown.table.header", overflow="fold")
         for row in self.body.rows if self.body else []:
             table.add_row(*(cell.content for cell in row.cells))
         yield table

@@ -96,6 +96,13 @@ def test_code_keeps_every_character() -> None:
     ]
 
 
+@pytest.mark.parametrize("fence", ["", "```\n", "| a |\n|---|\n| ", "- ", "> "])
+def test_a_line_that_is_too_long_for_the_window_goes_on_in_the_next(fence: str) -> None:
+    words = "".join(f"word{number}," for number in range(30))
+    shown = drawn(fence + words, width=40)
+    assert words in "".join(shown.split()).replace("│", "").replace("▌", "")
+
+
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25))
 def test_a_cut_between_blocks_changes_nothing_on_the_screen(pieces: list[str]) -> None:
