@@ -11,13 +11,15 @@ import msgspec
 from edgekv.core.request import Grammar
 from edgekv.service.pieces import Called, Piece, Said, ToolSchemas
 
-NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+def no_parameters() -> dict[str, Any]:
+    return {"type": "object", "properties": {}}
 
 
 class Tool(msgspec.Struct, frozen=True):
     name: str
     description: str = ""
-    parameters: Mapping[str, Any] = NO_PARAMETERS
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=no_parameters)
     """A JSON schema."""
 
 
