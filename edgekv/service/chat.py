@@ -22,7 +22,7 @@ from edgekv.service.dialects import dialect_of
 from edgekv.service.messages import Message
 from edgekv.service.pieces import AnswerReader
 from edgekv.service.templates import TemplateRenderer
-from edgekv.service.tool_words import as_listed, shown_in_words
+from edgekv.service.tool_words import as_listed, introduced, without_calls
 from edgekv.service.tools import Tool, schemas_of
 from edgekv.service.turn_formats import template_of
 
@@ -59,7 +59,9 @@ class ChatFormat:
         refuses the messages.
         """
         if not self.knows("tools"):
-            messages, tools = shown_in_words(messages, tools), ()
+            if not self.knows("tool_calls"):
+                messages = list(without_calls(messages))
+            messages, tools = introduced(messages, tools), ()
         words = _words([messages, tools])
         stand_ins = StandIns(self._controls, taken=self._template + words)
         text = await self._renderer.render(

@@ -25,17 +25,16 @@ For each call, answer with a JSON object of the function's name and its argument
 </tool_call>"""
 
 
-def shown_in_words(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Message]:
-    """The same conversation without anything but texts of the system, the user and the model."""
-    written = list(_in_turns(messages))
+def introduced(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Message]:
+    """The same conversation, whose system message tells of the tools."""
     if not tools:
-        return written
+        return list(messages)
     listed = "\n".join(json.dumps(as_listed(tool), ensure_ascii=False) for tool in tools)
     introduction = _INTRODUCTION.format(tools=listed)
-    if written and written[0].role == "system":
-        first = replace(written[0], content=f"{written[0].content}\n\n{introduction}")
-        return [first, *written[1:]]
-    return [Message("system", introduction), *written]
+    if messages and messages[0].role == "system":
+        first = replace(messages[0], content=f"{messages[0].content}\n\n{introduction}")
+        return [first, *messages[1:]]
+    return [Message("system", introduction), *messages]
 
 
 def as_listed(tool: Tool) -> dict[str, Any]:
@@ -47,7 +46,8 @@ def as_listed(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _in_turns(messages: Sequence[Message]) -> Iterator[Message]:
+def without_calls(messages: Sequence[Message]) -> Iterator[Message]:
+    """The same conversation in nothing but texts of the system, the user and the model."""
     results: list[str] = []
     for message in messages:
         if message.role == "tool":

@@ -14,6 +14,7 @@ from edgekv.errors import InvalidValue
 from edgekv.service import templates
 from edgekv.service.chat import ChatFormat
 from edgekv.service.messages import Message, ToolCall
+from edgekv.service.tools import Tool
 from edgekv.service.turn_formats import PLAIN, template_of
 from tests.conftest import REPOSITORY
 
@@ -299,3 +300,42 @@ def test_a_missing_or_empty_template_is_said(
 ) -> None:
     assert template_of(facts(template, ())) == PLAIN
     assert "no chat template" in caplog.text
+
+
+TALK = [
+    Message("system", "Be brief."),
+    Message("user", "How warm is it?"),
+    Message(
+        "assistant",
+        tool_calls=(ToolCall("1", "warmth", {"room": "a"}), ToolCall("2", "warmth", {"room": "b"})),
+    ),
+    Message("tool", "20", tool_call_id="1"),
+    Message("tool", "21", tool_call_id="2"),
+]
+WARMTH = Tool("warmth", "how warm a room is", {"type": "object"})
+
+
+async def test_a_template_that_knows_no_tools_is_told_of_them_in_words(make: Make) -> None:
+    text = whole(await make(CHATML).prompt(TALK, [WARMTH]))
+    system, user, calls, results, _ = text.split("<|im_start|>")[1:]
+    assert system.startswith("system\nBe brief.")
+    assert '"name": "warmth"' in system
+    assert user == "user\nHow warm is it?<|im_end|>\n"
+    assert calls.count("<tool_call>") == 2
+    assert '{"name": "warmth", "arguments": {"room": "b"}}' in calls
+    assert results.startswith("user\n<tool_response>\n20\n</tool_response>\n<tool_response>\n21")
+
+
+async def test_a_template_that_knows_tools_gets_them_in_transformers_shape(make: Make) -> None:
+    text = whole(await make("{{ tools | tojson }}{{ messages | length }}").prompt(TALK, [WARMTH]))
+    assert text == (
+        '[{"type": "function", "function": {"name": "warmth", '
+        '"description": "how warm a room is", "parameters": {"type": "object"}}}]5'
+    )
+
+
+async def test_without_calls_nothing_is_added(make: Make) -> None:
+    plain = [Message("user", "hi")]
+    assert whole(await make(CHATML).prompt(plain)) == (
+        "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    )
