@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Read once when llama.cpp is loaded: its threads must not spin beside the other tests' engines.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -16,6 +17,19 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 REPOSITORY = Path(__file__).parent.parent
 MODELS = REPOSITORY / "models"
+
+# A busy machine is no failure, and a failure should be repeatable from the log alone.
+settings.register_profile("edgekv", deadline=None, print_blob=True)
+settings.load_profile("edgekv")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that load a real model run one after the other: each wants all cores and memory."""
+    for item in items:
+        if {"starter_model", "gemma_model"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.llama)
+        if item.get_closest_marker("llama"):
+            item.add_marker(pytest.mark.xdist_group("llama"))
 
 
 class NetworkRefused(Exception):
