@@ -42,6 +42,8 @@ class Submit(msgspec.Struct, frozen=True, tag=True):
     generated: tuple[Token, ...] = ()
     """Tokens of the answer that the caller already has, from an engine that died."""
     priority: Priority = Priority.NORMAL
+    shows_controls: bool = False
+    """Control tokens in the answer are spelled out; otherwise they have no text."""
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):

@@ -1,21 +1,18 @@
-"""Answers in OpenAI's shapes, whole or in chunks."""
+"""Answers in OpenAI's shapes, whole or in chunks; `n` of them are choices of one answer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from edgekv.core.events import Delta, Finished, FinishReason, Started
-from edgekv.core.request import RequestId
-from edgekv.errors import NotReady, PromptTooLong
-
-WorkerEvent: TypeAlias = Started | Delta | Finished
-EndOfAnswer: TypeAlias = Literal["stop", "length"]
+from edgekv.core.events import Started
+from edgekv.errors import PromptTooLong
+from edgekv.server.turn import Ended, Spoken, TurnEvent, side_by_side
 
 
 class CachedTokens(msgspec.Struct, frozen=True):
@@ -28,46 +25,6 @@ class Usage(msgspec.Struct, frozen=True):
     total_tokens: int
     prompt_tokens_details: CachedTokens
 
-    @classmethod
-    def of(cls, started: Started, finished: Finished) -> Usage:
-        prompt, answer = started.num_prompt, finished.num_generated
-        return cls(prompt, answer, prompt + answer, CachedTokens(started.num_reused))
-
-
-class ChatMessage(msgspec.Struct, frozen=True):
-    content: str
-    role: Literal["assistant"] = "assistant"
-    refusal: None = None
-
-
-class ChatDelta(msgspec.Struct, frozen=True):
-    role: Literal["assistant"] | UnsetType = UNSET
-    content: str | UnsetType = UNSET
-
-
-class ChatChoice(msgspec.Struct, frozen=True):
-    message: ChatMessage
-    finish_reason: EndOfAnswer
-    index: int = 0
-    logprobs: None = None
-
-
-class ChatChunkChoice(msgspec.Struct, frozen=True):
-    delta: ChatDelta
-    finish_reason: EndOfAnswer | None = None
-    index: int = 0
-    logprobs: None = None
-
-
-class TextChoice(msgspec.Struct, frozen=True):
-    text: str
-    finish_reason: EndOfAnswer | None = None
-    index: int = 0
-    logprobs: None = None
-
-
-Choice: TypeAlias = ChatChoice | ChatChunkChoice | TextChoice
-
 
 class Answer(msgspec.Struct, frozen=True):
     """A whole answer or one chunk of it; `usage` is left out where nobody asked for it."""
@@ -76,129 +33,124 @@ class Answer(msgspec.Struct, frozen=True):
     object: str
     created: int
     model: str
-    choices: tuple[Choice, ...]
+    choices: tuple[Any, ...]
     usage: Usage | UnsetType | None = UNSET
 
 
+class ChoiceWriter(Protocol):
+    """Writes one choice: as a whole, or what its chunks hold."""
+
+    def whole(self, spoken: Sequence[Spoken], ended: Ended) -> object: ...
+
+    def opening(self) -> object | None:
+        """What a stream says before any text."""
+
+    def piece(self, spoken: Spoken) -> object: ...
+
+    def ending(self, ended: Ended) -> object: ...
+
+
 class Shape(Protocol):
-    """How one endpoint writes an answer's parts."""
+    """How one endpoint writes answers."""
 
     prompt_field: str
     id_prefix: str
     whole_object: str
     chunk_object: str
 
-    def whole(self, text: str, reason: EndOfAnswer) -> Choice: ...
-
-    def opening(self) -> Choice | None:
-        """What a stream says before any text."""
-
-    def piece(self, text: str) -> Choice: ...
-
-    def ending(self, reason: EndOfAnswer) -> Choice: ...
+    def choice(self, index: int) -> ChoiceWriter: ...
 
 
-class ChatShape:
-    prompt_field = "messages"
-    id_prefix = "chatcmpl-"
-    whole_object = "chat.completion"
-    chunk_object = "chat.completion.chunk"
+class Tally:
+    """What an answer cost. Choices with one prompt share its tokens."""
 
-    def whole(self, text: str, reason: EndOfAnswer) -> Choice:
-        return ChatChoice(ChatMessage(text), reason)
+    def __init__(self, choices_per_prompt: int = 1) -> None:
+        self._per_prompt = choices_per_prompt
+        self._started: dict[int, Started] = {}
+        self._num_generated = 0
 
-    def opening(self) -> Choice:
-        return ChatChunkChoice(ChatDelta(role="assistant", content=""))
+    def note(self, index: int, event: TurnEvent) -> None:
+        if isinstance(event, Started):
+            # Later choices find what the first of them has computed.
+            self._started.setdefault(index // self._per_prompt, event)
+        elif isinstance(event, Ended):
+            self._num_generated += event.num_tokens
 
-    def piece(self, text: str) -> Choice:
-        return ChatChunkChoice(ChatDelta(content=text))
-
-    def ending(self, reason: EndOfAnswer) -> Choice:
-        return ChatChunkChoice(ChatDelta(), reason)
-
-
-class TextShape:
-    prompt_field = "prompt"
-    id_prefix = "cmpl-"
-    whole_object = chunk_object = "text_completion"
-
-    def whole(self, text: str, reason: EndOfAnswer) -> Choice:
-        return TextChoice(text, reason)
-
-    def opening(self) -> None:
-        return None
-
-    def piece(self, text: str) -> Choice:
-        return TextChoice(text)
-
-    def ending(self, reason: EndOfAnswer) -> Choice:
-        return TextChoice("", reason)
+    @property
+    def usage(self) -> Usage:
+        started, answer = self._started.values(), self._num_generated
+        prompt = sum(event.num_prompt for event in started)
+        reused = sum(event.num_reused for event in started)
+        return Usage(prompt, answer, prompt + answer, CachedTokens(reused))
 
 
 class AnswerWriter:
-    """One request's answer. The events are those of `service.worker.Worker.stream`."""
+    """One request's answer, whose choices are `turns`."""
 
-    def __init__(self, shape: Shape, request_id: RequestId, model: str) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        answer_id: str,
+        model: str,
+        turns: Sequence[AsyncGenerator[TurnEvent]],
+        choices_per_prompt: int = 1,
+    ) -> None:
         self._shape, self._model = shape, model
-        self._id = shape.id_prefix + request_id
+        self._id = shape.id_prefix + answer_id
         self._created = int(time.time())
+        self._events = side_by_side(turns)
+        self._tally = Tally(choices_per_prompt)
+        self._writers = [shape.choice(index) for index in range(len(turns))]
 
-    async def whole(self, events: AsyncGenerator[WorkerEvent]) -> Answer:
-        parts: list[str] = []
-        usage: Usage | UnsetType = UNSET
-        reason: EndOfAnswer = "stop"
-        async with self._reading(events):
-            async for event in events:
-                match event:
-                    case Started():
-                        started = event
-                    case Delta(text=text):
-                        parts.append(text)
-                    case Finished():
-                        reason, usage = _end(event), Usage.of(started, event)
-        choice = self._shape.whole("".join(parts), reason)
-        return self._answer(self._shape.whole_object, (choice,), usage)
+    async def whole(self) -> Answer:
+        spoken: list[list[Spoken]] = [[] for _ in self._writers]
+        ends: dict[int, Ended] = {}
+        async for index, event in self._read():
+            if isinstance(event, Spoken):
+                spoken[index].append(event)
+            elif isinstance(event, Ended):
+                ends[index] = event
+        choices = tuple(w.whole(spoken[i], ends[i]) for i, w in enumerate(self._writers))
+        return self._answer(self._shape.whole_object, choices, self._tally.usage)
 
-    async def chunks(
-        self, events: AsyncGenerator[WorkerEvent], *, wants_usage: bool
-    ) -> AsyncGenerator[Answer]:
+    async def chunks(self, *, wants_usage: bool) -> AsyncGenerator[Answer]:
         """As OpenAI does: `usage` is null in all chunks but an extra last one, or in none."""
         usage = None if wants_usage else UNSET
-        async with self._reading(events):
-            async for event in events:
-                match event:
-                    case Started():
-                        started = event
-                        choice = self._shape.opening()
-                    case Delta(text=text):
-                        choice = self._shape.piece(text)
-                    case Finished():
-                        choice = self._shape.ending(_end(event))
-                        finished = event
+        async with aclosing(self._read()) as events:
+            async for index, event in events:
+                choice = self._part(self._writers[index], event)
                 if choice is not None:
-                    yield self._chunk((choice,), usage)
+                    yield self._answer(self._shape.chunk_object, (choice,), usage)
         if wants_usage:
-            yield self._chunk((), Usage.of(started, finished))
+            yield self._answer(self._shape.chunk_object, (), self._tally.usage)
 
-    @asynccontextmanager
-    async def _reading(self, events: AsyncGenerator[WorkerEvent]) -> AsyncIterator[None]:
-        try:
-            async with aclosing(events):
-                yield
-        except PromptTooLong as error:
-            error.param = self._shape.prompt_field
-            raise
+    def _part(self, writer: ChoiceWriter, event: TurnEvent) -> object | None:
+        match event:
+            case Started():
+                return writer.opening()
+            case Spoken():
+                return writer.piece(event)
+            case Ended():
+                return writer.ending(event)
 
-    def _chunk(self, choices: tuple[Choice, ...], usage: Usage | UnsetType | None) -> Answer:
-        return self._answer(self._shape.chunk_object, choices, usage)
+    async def _read(self) -> AsyncGenerator[tuple[int, TurnEvent]]:
+        with blaming(self._shape.prompt_field):
+            async with aclosing(self._events):
+                async for index, event in self._events:
+                    self._tally.note(index, event)
+                    yield index, event
 
     def _answer(
-        self, kind: str, choices: tuple[Choice, ...], usage: Usage | UnsetType | None
+        self, kind: str, choices: tuple[object, ...], usage: Usage | UnsetType | None
     ) -> Answer:
         return Answer(self._id, kind, self._created, self._model, choices, usage)
 
 
-def _end(finished: Finished) -> EndOfAnswer:
-    if finished.reason is FinishReason.CANCELLED:
-        raise NotReady("The model was closed before the answer was complete; send it again.")
-    return "length" if finished.reason is FinishReason.LENGTH else "stop"
+@contextmanager
+def blaming(prompt_field: str) -> Iterator[None]:
+    """A prompt that is too long is said of the field that it came in."""
+    try:
+        yield
+    except PromptTooLong as error:
+        error.param = prompt_field
+        raise

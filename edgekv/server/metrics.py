@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from edgekv.core.events import Delta, Finished
 from edgekv.core.plan import BufferSize, CostLine
-from edgekv.server.answers import WorkerEvent
+from edgekv.server.turn import WorkerEvent
 from edgekv.service.worker import Worker
 
 FIRST_TOKEN_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)

@@ -6,22 +6,13 @@ field out.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from edgekv.core.request import (
-    Priority,
-    Prompt,
-    SamplingParams,
-    Segment,
-    TextPrompt,
-    Token,
-    TokenPrompt,
-)
+from edgekv.core.request import Priority, SamplingParams, Token
 from edgekv.errors import InvalidValue, RequestError, UnsupportedOption
-from edgekv.server.messages import WireMessage
 
 LARGEST_COUNT = 2**31 - 1
 """llama.cpp counts in 32 bits with a sign."""
@@ -32,40 +23,32 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 TokenId = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
 StopText = Annotated[str, Meta(min_length=1)]
-
-COMPLETION_MAX_TOKENS = 16
-"""OpenAI's default for text completions; chat has none."""
+NumChoices = Annotated[int, Meta(ge=1, le=16)]
+NumLikeliest = Annotated[int, Meta(ge=0, le=20)]
 
 IGNORED = frozenset(
     {"user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"}
 )
 """Fields that say something about the caller and nothing about the answer."""
 
-NEUTRAL: dict[str, tuple[Any, ...]] = {
+Neutral: TypeAlias = dict[str, tuple[Any, ...]]
+"""Fields that an endpoint does not know → values that ask for nothing beyond an answer."""
+
+NEUTRAL: Neutral = {
     "audio": (),
     "best_of": (1,),
-    "cache_prompt": (),
-    "echo": (False,),
     "function_call": ("none", "auto"),
     "functions": ([],),
-    "logprobs": (False,),
     "modalities": (["text"],),
     "moderation": (),
-    "n": (1,),
-    "parallel_tool_calls": (True, False),
     "prediction": (),
-    "reasoning_effort": (),
-    "response_format": ({"type": "text"},),
     "service_tier": ("auto", "default"),
     "store": (False,),
     "suffix": ("",),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
-    "top_logprobs": (0,),
     "verbosity": (),
     "web_search_options": (),
 }
-"""Fields that are not supported yet, and the values that ask for nothing beyond an answer."""
+"""Those of both kinds of completions."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,6 +58,8 @@ class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What chat and text completions have in common."""
+
+    neutral: ClassVar[Neutral] = NEUTRAL
 
     model: str | None = None
     max_tokens: Count | None = None
@@ -88,10 +73,21 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     repeat_penalty: Annotated[float, Meta(gt=0, le=2)] | None = None
     logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)]] | None = None
     stop: StopText | Annotated[list[StopText], Meta(max_length=16)] | None = None
+    n: NumChoices | None = None
     ignore_eos: bool | None = None
+    cache_prompt: bool | None = None
     priority: Priority | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+
+    @property
+    def num_choices(self) -> int:
+        return 1 if self.n is None else self.n
+
+    @property
+    def num_likeliest(self) -> int | None:
+        """How many likeliest tokens to tell for each of the answer; None: no likelihoods."""
+        return None
 
     def sampling(self, num_vocab: int) -> SamplingParams:
         """The sampling asked for; raises `InvalidValue` for a bias on no token."""
@@ -99,7 +95,9 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         biases = (self.logit_bias or {}).items()
         return SamplingParams(
-            **given, logit_bias=tuple((_token(text, num_vocab), bias) for text, bias in biases)
+            **given,
+            logit_bias=tuple((_token(text, num_vocab), bias) for text, bias in biases),
+            top_logprobs=self.num_likeliest,
         )
 
     @property
@@ -118,59 +116,38 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise InvalidValue("stream_options", "stream_options needs stream to be true.")
         if self.stream_options is not None and self.stream_options.include_obfuscation:
             raise UnsupportedOption("stream_options.include_obfuscation")
+        if self.cache_prompt is False:
+            raise UnsupportedOption("cache_prompt", "prompts are cached always, so leave it out")
 
 
-class ChatRequest(Generation, frozen=True, kw_only=True):
-    messages: Annotated[list[WireMessage], Meta(min_length=1)]
-    max_completion_tokens: Count | None = None
+class Checked(Protocol):
+    __struct_fields__: ClassVar[tuple[str, ...]]
+    neutral: ClassVar[Neutral]
 
-    @property
-    def token_limit(self) -> int | None:
-        """The stricter of the two limits; None is as many as there is room for."""
-        given = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
-        return min(given, default=None)
+    def check(self) -> None:
+        """Raise for fields that make no sense together."""
 
 
-class CompletionRequest(Generation, frozen=True, kw_only=True):
-    prompt: str | list[Any]
-
-    @property
-    def token_limit(self) -> int:
-        return COMPLETION_MAX_TOKENS if self.max_tokens is None else self.max_tokens
-
-    def to_prompt(self) -> Prompt:
-        """Raises `InvalidValue` for anything but one text or one list of token ids."""
-        match self.prompt:
-            case str(text) | [str(text)]:
-                # The whole prompt is the caller's, who may mean its control tokens.
-                return TextPrompt((Segment(text, control=True),))
-            case [int(), *_]:
-                return TokenPrompt(_tokens(self.prompt))
-        raise InvalidValue("prompt", "prompt: send one text, or one list of token ids, a request.")
-
-
-R = TypeVar("R", ChatRequest, CompletionRequest)
+R = TypeVar("R", bound=Checked)
 
 
 def parse(body: bytes, kind: type[R]) -> R:
     """A checked request; raises `RequestError` for one that cannot be honoured in full."""
     fields = _object(body)
-    wanted = {name: value for name, value in fields.items() if not _asks_nothing(name, value)}
+    wanted = {
+        name: value
+        for name, value in fields.items()
+        if name not in IGNORED and not _asks_nothing(kind.neutral, name, value)
+    }
     for name in wanted:
         if name not in kind.__struct_fields__:
-            raise UnsupportedOption(name, _REMEDIES.get(name, "leave it out"))
+            raise UnsupportedOption(name)
     try:
         request = msgspec.convert(wanted, kind)
     except msgspec.ValidationError as error:
         raise _readable(error) from None
     request.check()
     return request
-
-
-_REMEDIES = {
-    "n": "only 1 is, so send the request once for each answer",
-    "best_of": "only 1 is, so send the request once for each answer",
-}
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -185,12 +162,10 @@ def _object(body: bytes) -> dict[str, Any]:
     return fields
 
 
-def _asks_nothing(name: str, value: object) -> bool:
-    if name in IGNORED:
-        return True
+def _asks_nothing(neutral: Neutral, name: str, value: object) -> bool:
     # `type` keeps True from passing as 1.
-    return name in NEUTRAL and (
-        value is None or any(type(value) is type(n) and value == n for n in NEUTRAL[name])
+    return name in neutral and (
+        value is None or any(type(value) is type(n) and value == n for n in neutral[name])
     )
 
 
@@ -199,14 +174,6 @@ def _readable(error: msgspec.ValidationError) -> InvalidValue:
     what, _, where = str(error).partition(" - at `$")
     param = where.strip("`.")
     return InvalidValue(param or "body", f"{param}: {what}." if param else f"{what}.")
-
-
-def _tokens(ids: list[Any]) -> tuple[Token, ...]:
-    try:
-        return tuple(map(Token, msgspec.convert(ids, list[TokenId])))
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$")
-        raise InvalidValue("prompt", f"prompt{where.strip('`')}: {what}.") from None
 
 
 def _token(text: str, num_vocab: int) -> Token:

@@ -24,11 +24,16 @@ from edgekv.budget.wish import Wish
 from edgekv.core.events import Failed, Finished
 from edgekv.core.frames import (
     Cancel,
+    CheckGrammar,
     Describe,
     Described,
     Detokenize,
     DryRun,
     DryRunDone,
+    Embed,
+    Embedded,
+    Inspect,
+    Inspection,
     Open,
     Opened,
     Snapshot,
@@ -38,7 +43,7 @@ from edgekv.core.frames import (
     Tokens,
 )
 from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts, Opening
-from edgekv.core.request import Segment, TextPrompt, Token
+from edgekv.core.request import Grammar, Segment, TextPrompt, Token
 from edgekv.errors import DoesNotFit, EdgeKVError, EngineDied, ModelError, Unavailable
 from edgekv.service.engine_client import EngineClient
 from edgekv.service.recovery import Recovery, Stream
@@ -179,6 +184,27 @@ class Worker:
         reply = await client.call(lambda call: Detokenize(call, tokens))
         assert isinstance(reply, Text)
         return reply.text
+
+    async def check_grammar(self, grammar: Grammar) -> None:
+        """Raises `InvalidValue` for one that no answer can be held to, `Unavailable` where none
+        can be held to any.
+        """
+        client = await self._living_client()
+        await client.call(lambda call: CheckGrammar(call, grammar))
+
+    async def embed(self, prompts: tuple[tuple[Token, ...], ...]) -> tuple[tuple[float, ...], ...]:
+        """A vector of length 1 for each prompt. Raises as the frame `Embed` says."""
+        client = await self._living_client()
+        reply = await client.call(lambda call: Embed(call, prompts))
+        assert isinstance(reply, Embedded)
+        return reply.vectors
+
+    async def inspect(self) -> Inspection:
+        """Who holds which cells, and what the last prompts found."""
+        client = await self._living_client()
+        reply = await client.call(Inspect)
+        assert isinstance(reply, Inspection)
+        return reply
 
     async def close(self) -> None:
         """End the engine process and every stream. Safe to call twice."""

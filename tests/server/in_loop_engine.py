@@ -7,7 +7,7 @@ engine takes a step whenever the loop is free, so a test can hold it still betwe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
@@ -22,6 +22,7 @@ from edgekv.core.plan import (
     ModelFacts,
     PlannedModel,
 )
+from edgekv.engine.compiling import Compiled
 from edgekv.engine.process import EngineProcess
 from edgekv.service import worker as worker_module
 from edgekv.service.engine_client import SECONDS_OF_SILENCE, EngineClient
@@ -68,7 +69,8 @@ class InLoopEngine:
         self.holds_open = False
         """Stand still when a model is to be opened."""
         self.dies_of_requests = False
-        self._inbox: SimpleQueue[Command] = SimpleQueue()
+        loop = asyncio.get_running_loop()
+        self._inbox = _Inbox(lambda: loop.call_soon_threadsafe(self._wake))
         self._engine = EngineProcess(
             library,
             self._inbox,
@@ -83,10 +85,9 @@ class InLoopEngine:
         self.is_held = self.is_held or (self.holds_open and isinstance(command, Open))
         if self.dies_of_requests and isinstance(command, Submit):
             self.end(-6)
+        self.idle.clear()
         self._inbox.put(command)
         self._heard.put_nowait(command)
-        self.idle.clear()
-        self._wake()
 
     def close(self) -> None:
         self.end(0)
@@ -122,12 +123,24 @@ class InLoopEngine:
 
     def _take_turn(self) -> None:
         self._is_due = False
-        session = self._engine._session
-        if self._inbox.empty() and (session is None or session.is_idle):
+        if self._inbox.empty() and self._engine.is_idle:
             self.idle.set()
         elif not self.is_held and not self._exit_code.done():
             self._engine.turn()
             self._wake()
+
+
+class _Inbox(SimpleQueue[Command | Compiled]):
+    """Wakes the engine, whichever thread fills it."""
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+
+    def put(
+        self, item: Command | Compiled, block: bool = True, timeout: float | None = None
+    ) -> None:
+        super().put(item)
+        self._wake()
 
 
 class Engines:

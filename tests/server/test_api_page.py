@@ -6,9 +6,11 @@ import json
 
 import pytest
 
-from edgekv.server.api import BODY_LIMIT_BYTES
+from edgekv.server.chat_request import ChatRequest
+from edgekv.server.completion_request import CompletionRequest
 from edgekv.server.errors import HTTP_CODES, STATUS
-from edgekv.server.schema import IGNORED, NEUTRAL, ChatRequest, CompletionRequest
+from edgekv.server.schema import IGNORED, NEUTRAL
+from edgekv.server.served import BODY_LIMIT_BYTES
 from edgekv.server.sse import HEARTBEAT_SECONDS
 from edgekv.service.template_frames import MEMORY_LIMIT_BYTES
 from edgekv.service.templates import SECONDS_TO_RENDER

@@ -73,13 +73,13 @@ async def test_a_prompt_is_one_text_or_one_list_of_tokens(
 
 @pytest.mark.parametrize(
     "prompt",
-    [["a", "b"], [[1], [2]], [], [1, "a"], [1, -1], [1, True], [259], [10**30], None, 3, {}],
+    [[], [[]], ["a", 1], [1, "a"], [1, -1], [1, True], [259], [10**30], None, 3, {}, ["a"] * 65],
 )
 async def test_other_prompts_are_refused(client: httpx.AsyncClient, prompt: object) -> None:
     response = await complete(client, prompt=prompt)
     assert response.status_code == 400
     error = response.json()["error"]
-    assert "prompt" in (error["param"], *error["message"].split("`"))
+    assert "prompt" in (str(error["param"]).partition("[")[0], *error["message"].split("`"))
 
 
 async def test_a_prompt_that_is_too_long_is_named_as_the_prompt(client: httpx.AsyncClient) -> None:
@@ -152,3 +152,30 @@ async def test_metrics_tell_of_cells_tokens_times_and_memory(client: httpx.Async
 async def test_health_says_that_the_model_is_ready(client: httpx.AsyncClient) -> None:
     response = await client.get("/health")
     assert (response.status_code, response.json()) == (200, {"status": "ready"})
+
+
+async def test_every_prompt_gets_its_answers_in_order(client: httpx.AsyncClient) -> None:
+    body = (await complete(client, prompt=["a", [98, 99]], n=2, max_tokens=3)).json()
+    assert [choice["index"] for choice in body["choices"]] == [0, 1, 2, 3]
+    assert {choice["text"] for choice in body["choices"]} == {"Hel"}
+    usage = body["usage"]
+    # Each prompt counts once, with the start token that a text gets.
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (2 + 2, 4 * 3)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_echo_stands_before_the_answer(client: httpx.AsyncClient, stream: bool) -> None:
+    asked = {"prompt": ["ab ", [99, 32]], "echo": True, "max_tokens": 2, "stream": stream}
+    response = await complete(client, **asked)
+    if not stream:
+        assert [c["text"] for c in response.json()["choices"]] == ["ab He", "c He"]
+        return
+    chunks = [json.loads(e.removeprefix("data: ")) for e in response.text.split("\n\n")[:-2]]
+    for index, text in enumerate(["ab He", "c He"]):
+        choices = [c for chunk in chunks for c in chunk["choices"] if c["index"] == index]
+        assert "".join(choice["text"] for choice in choices) == text
+
+
+async def test_an_echo_has_no_likelihoods(client: httpx.AsyncClient) -> None:
+    error = (await complete(client, prompt="a", echo=True, logprobs=0)).json()["error"]
+    assert error["param"] == "echo"

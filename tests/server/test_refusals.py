@@ -13,15 +13,18 @@ from edgekv.core.events import Started
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId
 from edgekv.errors import Overloaded
-from edgekv.server import api
-from edgekv.server.answers import WorkerEvent
+from edgekv.server import completions, served
 from edgekv.server.schema import IGNORED, NEUTRAL
+from edgekv.server.turn import WorkerEvent
 from edgekv.service.worker import State, Worker
 
 pytestmark = pytest.mark.anyio
 
 CHAT = "/v1/chat/completions"
 HI: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+
+
+TOOL: dict[str, Any] = {"type": "function", "function": {"name": "f"}}
 
 
 async def refusal(client: httpx.AsyncClient, body: object, status: int = 400) -> dict[str, Any]:
@@ -43,16 +46,12 @@ def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
     ("fields", "param"),
     [
         ({"max_token": 3}, "max_token"),
-        ({"n": 3}, "n"),
-        ({"n": 1000}, "n"),
-        ({"n": True}, "n"),
-        ({"logprobs": True}, "logprobs"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"tools": [{"type": "function"}]}, "tools"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"cache_prompt": True}, "cache_prompt"),
+        ({"best_of": 2}, "best_of"),
+        ({"suffix": "x"}, "suffix"),
+        ({"cache_prompt": False}, "cache_prompt"),
         ({"store": True}, "store"),
-        ({"reasoning_effort": "high"}, "reasoning_effort"),
+        ({"modalities": ["audio"]}, "modalities"),
+        ({"functions": [{"name": "f"}]}, "functions"),
     ],
 )
 async def test_a_field_that_is_not_supported_is_named(
@@ -68,6 +67,7 @@ async def test_a_field_that_is_not_supported_is_named(
     [
         {"n": 1, "store": False, "logprobs": False, "tools": [], "tool_choice": "auto"},
         {"response_format": {"type": "text"}, "modalities": ["text"], "service_tier": "auto"},
+        {"parallel_tool_calls": True, "cache_prompt": True, "best_of": 1, "suffix": ""},
         dict.fromkeys(IGNORED, "x"),
         dict.fromkeys(NEUTRAL, None),
         dict.fromkeys(("temperature", "stop", "seed", "logit_bias", "stream", "model"), None),
@@ -108,6 +108,24 @@ async def test_a_field_that_asks_for_what_happens_anyway_is_accepted(
         ({"logit_bias": {"²": 1}}, "logit_bias"),
         ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
         ({"priority": "urgent"}, "priority"),
+        ({"n": 0}, "n"),
+        ({"n": 17}, "n"),
+        ({"n": True}, "n"),
+        ({"logprobs": 3}, "logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"response_format": {"type": "json_object"}, "tools": [TOOL]}, "response_format"),
+        ({"tools": [{"type": "function"}]}, "tools[0]"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [TOOL, TOOL]}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "sometimes", "tools": [TOOL]}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),
+        ({"reasoning_effort": "high"}, "reasoning_effort"),
+        ({"reasoning_effort": "utmost"}, "reasoning_effort"),
         ({"stream": "yes"}, "stream"),
         ({"stream": True, "stream_options": {"x": 1}}, "stream_options"),
     ],
@@ -187,7 +205,7 @@ async def test_messages_must_be_there(client: httpx.AsyncClient) -> None:
 async def test_a_body_over_the_limit_is_refused(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "BODY_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(served, "BODY_LIMIT_BYTES", 1000)
     error = await refusal(client, {"messages": HI, "user": "x" * 1000}, status=413)
     assert error["code"] == "body_too_large"
 
@@ -204,7 +222,7 @@ async def test_a_mistake_of_our_own_is_said_without_its_details(
     def break_down(*_: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(api, "parse", break_down)
+    monkeypatch.setattr(completions, "parse", break_down)
     # Its traceback goes to the server's log, not into the answer.
     transport = client._transport
     assert isinstance(transport, httpx.ASGITransport)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from edgekv.core.request import SamplingParams
-from edgekv.server.schema import ChatRequest, parse
+from edgekv.server.chat_request import ChatRequest
+from edgekv.server.schema import parse
 
 HI = {"messages": [{"role": "user", "content": "hi"}]}
 

@@ -1,0 +1,166 @@
+"""The one model behind the endpoints: who may ask for it, and how it is asked."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from edgekv.core.frames import Submit
+from edgekv.core.plan import ModelFacts
+from edgekv.core.request import Grammar, RequestId, TextPrompt
+from edgekv.errors import (
+    EdgeKVError,
+    InvalidValue,
+    NotReady,
+    Overloaded,
+    RequestError,
+    Unavailable,
+    UnknownModel,
+)
+from edgekv.server.metrics import Metrics
+from edgekv.server.tool_schema import ToolUse
+from edgekv.server.turn import TurnEvent, turn
+from edgekv.service.chat import ChatFormat
+from edgekv.service.messages import Message
+from edgekv.service.pieces import AnswerReader, PlainReader
+from edgekv.service.tools import ForcedCallReader
+from edgekv.service.worker import State, Worker
+
+BODY_LIMIT_BYTES = 16 * 1024 * 1024
+ANY_NAME = "local"
+"""A client that does not care what the model is called may ask for this."""
+
+
+class Talk(msgspec.Struct, frozen=True):
+    """A conversation ready to be answered."""
+
+    prompt: TextPrompt
+    reads: Any
+    """Makes a reader for one answer."""
+    grammar: Grammar | None
+    one_call: bool
+    shows_controls: bool
+
+
+class ServedModel:
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.metrics = Metrics(worker)
+        self._chat_format: ChatFormat | None = None
+
+    async def close(self) -> None:
+        if self._chat_format is not None:
+            await self._chat_format.close()
+
+    @property
+    def facts(self) -> ModelFacts:
+        """Raises `NotReady` before the first load is done; a restart is the worker's affair."""
+        if self.worker.state is State.CLOSED:
+            raise NotReady("The server is stopping; send the request again later.")
+        facts = self.worker.facts
+        if facts is None or self.worker.allocation is None:
+            raise NotReady("The model is still loading; try again in a moment.")
+        return facts
+
+    @property
+    def name(self) -> str:
+        """The file's: what a file says of itself is often shared by all sizes of a family."""
+        return Path(self.facts.path).stem
+
+    def checked(self, asked: str | None) -> ModelFacts:
+        """Raises `UnknownModel` for the name of another model."""
+        facts = self.facts
+        known = {self.name, Path(facts.path).name, facts.name, ANY_NAME}
+        if asked is not None and asked not in known:
+            raise UnknownModel(asked, self.name)
+        return facts
+
+    async def talk(
+        self,
+        messages: list[Message],
+        use: ToolUse,
+        words: tuple[str, Grammar] | None = None,
+        effort: str | None = None,
+    ) -> Talk:
+        """`words` is the grammar of the answer, and the field that it came in."""
+        options = self._options(effort, plain=bool(words or use.forced))
+        field, grammar = words or ("tools", use.grammar())
+        if grammar is not None:
+            await self._check_grammar(field, grammar)
+        form = self._format
+        prompt = await form.prompt(messages, use.tools, options)
+
+        def reads() -> AnswerReader:
+            if use.forced:
+                return ForcedCallReader()
+            return PlainReader() if words else form.reader(prompt, use.tools)
+
+        return Talk(prompt, reads, grammar, use.one_call, form.shows_controls and grammar is None)
+
+    async def prompt(self, messages: list[Message], use: ToolUse) -> TextPrompt:
+        return await self._format.prompt(messages, use.tools)
+
+    def turn(
+        self, submit: Submit, reader: AnswerReader, arrived: float, *, one_call: bool = False
+    ) -> AsyncGenerator[TurnEvent]:
+        """`arrived` is a `time.monotonic()`."""
+        events = self.metrics.watch(self.worker.stream(submit), arrived)
+        return turn(events, reader, one_call=one_call)
+
+    def count(self, error: EdgeKVError) -> None:
+        is_refused = isinstance(error, RequestError | Overloaded | NotReady)
+        self.metrics.count("refused" if is_refused else "failed")
+
+    @property
+    def _format(self) -> ChatFormat:
+        if self._chat_format is None:
+            self._chat_format = ChatFormat(self.facts)
+        return self._chat_format
+
+    def _options(self, effort: str | None, *, plain: bool) -> dict[str, Any]:
+        """The template's variables that say how much to think."""
+        form = self._format
+        thinks = effort != "none" and not plain
+        options: dict[str, Any] = {}
+        if form.knows("enable_thinking") and (effort is not None or plain):
+            options["enable_thinking"] = thinks
+        if form.knows("reasoning_effort") and effort is not None:
+            options["reasoning_effort"] = effort
+        if effort is not None and not options:
+            raise InvalidValue(
+                "reasoning_effort",
+                "reasoning_effort: this model's chat template knows no such thing; leave it out.",
+            )
+        return options
+
+    async def _check_grammar(self, field: str, grammar: Grammar) -> None:
+        try:
+            await self.worker.check_grammar(grammar)
+        except InvalidValue as error:
+            raise InvalidValue(field, f"{field}: {error}") from None
+        except Unavailable as error:
+            if self.worker.state is not State.READY:
+                raise
+            raise HTTPException(501, str(error)) from None
+
+
+def new_id() -> RequestId:
+    return RequestId(uuid.uuid4().hex)
+
+
+async def body_of(request: Request) -> bytes:
+    """Raises `HTTPException` 413 before more than the limit is in memory."""
+    parts: list[bytes] = []
+    length = 0
+    async for part in request.stream():
+        length += len(part)
+        if length > BODY_LIMIT_BYTES:
+            raise HTTPException(413, f"A body may have {BODY_LIMIT_BYTES} bytes; send less.")
+        parts.append(part)
+    return b"".join(parts)
