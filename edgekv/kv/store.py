@@ -7,8 +7,9 @@ why it was put here. Entries chain: one that starts where another ends goes on f
     path   1 2 3 4 5 6 7        entry A  cells of [0, 4)
            └── A ──┘└ B ┘       entry B  cells of [4, 7), of use to one who has 1 2 3 4
 
-The least recently used is dropped first. What is lost here costs time, never an answer: its
-tokens are computed again.
+What is dropped first is what is worth least: it was not used lately or often and is quickly
+computed again (GreedyDual with frequency; compared with others by bench/eviction.py). What is lost
+here costs time, never an answer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from edgekv.core.request import SeqId, Token
 from edgekv.kv.disk import Disk, DiskCopy
 from edgekv.kv.lost_paths import LostPaths
 from edgekv.kv.radix_tree import RadixTree
+
+COST_OF_POSITION = 1 / 25_600
+"""What a cell costs more to compute for each cell before it, in cells: attention looks back."""
 
 FULL = "newer copies took its place in the store"
 
@@ -37,6 +41,9 @@ class Entry:
     num_bytes: int
     blob: bytes | None
     copy: DiskCopy | None
+    num_uses: int = 0
+    value: float = 0.0
+    """As of its last use. The lowest is dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class Store:
         self._tree = RadixTree()
         self._entries: dict[SeqId, Entry] = {}
         """The least recently used first."""
+        self._floor = 0.0
+        """The value of what was dropped last: what is used now is worth so much more than that."""
         self._next_number = 0
         self._to_write: deque[SeqId] = deque()
         """Entries that `rest` has not tried to write yet."""
@@ -125,14 +134,14 @@ class Store:
             if copy is not None:
                 self._add(start, tokens, len(blob), blob=None, copy=copy)
             return copy is not None
+        self._bound_host(len(blob))
         self._add(start, tokens, len(blob), blob=blob, copy=None)
         self.host_bytes += len(blob)
-        self._bound_host()
         return True
 
     def get(self, entry: Entry) -> bytes | None:
         """The cells of an entry, which was thereby used. None, and forgotten, if they are lost."""
-        self._entries[entry.number] = self._entries.pop(entry.number)
+        self._use(entry)
         if entry.blob is not None:
             return entry.blob
         assert self._disk is not None
@@ -190,17 +199,18 @@ class Store:
         self._tree.acquire(number)
         self._tree.advance(number, tokens)
         self._entries[number] = Entry(number, start, len(tokens), num_bytes, blob, copy)
+        self._use(self._entries[number])
         if blob is not None and self._disk is not None:
             self._to_write.append(number)
 
-    def _bound_host(self) -> None:
-        """Move the least recently used to disk, or drop them, until the limit holds."""
-        while self.host_bytes > self._host_limit_bytes:
-            oldest = next(e for e in self._entries.values() if e.blob is not None)
-            if oldest.copy is not None or self._write_entry(oldest):
-                self._drop_blob(oldest)
+    def _bound_host(self, num_bytes: int) -> None:
+        """Move what is worth least to disk, or drop it, until so much more fits."""
+        while self.host_bytes + num_bytes > self._host_limit_bytes:
+            least = self._least([e for e in self._entries.values() if e.blob is not None])
+            if least.copy is not None or self._write_entry(least):
+                self._drop_blob(least)
             else:
-                self.forget(oldest, FULL)
+                self.forget(least, FULL)
 
     def _write_entry(self, entry: Entry) -> bool:
         assert entry.blob is not None
@@ -214,16 +224,32 @@ class Store:
         return self._disk.write(start, tokens, blob)
 
     def _bound_disk(self, num_bytes: int) -> None:
-        """Remove the least recently used files until so much more fits."""
+        """Remove the files that are worth least until so much more fits."""
         if self._disk is None or num_bytes > self._disk.limit_bytes:
             return
-        for entry in self.entries():
-            if self._disk.fits(num_bytes):
-                break
-            if entry.blob is None:
-                self.forget(entry, FULL)
+        while not self._disk.fits(num_bytes):
+            least = self._least([e for e in self._entries.values() if e.copy is not None])
+            if least.blob is None:
+                self.forget(least, FULL)
             else:
-                self._drop_copy(entry)
+                self._drop_copy(least)
+
+    def _use(self, entry: Entry) -> None:
+        self._entries[entry.number] = self._entries.pop(entry.number)
+        entry.num_uses += 1
+        cost = 1 + COST_OF_POSITION * entry.start
+        entry.value = self._floor + cost * entry.num_uses
+
+    def _least(self, entries: list[Entry]) -> Entry:
+        """Of some entries the one to drop. One that another goes on from only if all are such."""
+        by_value = sorted(entries, key=lambda entry: entry.value)
+        least = next((e for e in by_value if not self._leads_on(e)), by_value[0])
+        self._floor = max(self._floor, least.value)
+        return least
+
+    def _leads_on(self, entry: Entry) -> bool:
+        longer = self._tree.others(entry.number)
+        return any(self._entries[number].end > entry.end for number in longer)
 
     def _drop_blob(self, entry: Entry) -> None:
         if entry.blob is not None:

@@ -97,6 +97,39 @@ def test_the_least_recently_used_is_dropped_first() -> None:
     assert [shelf.reach(text) for text in ("ab", "cd", "ef", "gh")] == [2, 0, 2, 2]
 
 
+def test_what_was_used_often_outlives_what_was_used_once() -> None:
+    shelf = Shelf(host=600)
+    for text in ("ab", "cd", "ef"):
+        shelf.put(text)
+    for _ in range(5):
+        shelf.get("ab")
+    shelf.get("cd")
+    shelf.put("gh")
+    shelf.put("ij")
+    assert [shelf.reach(text) for text in ("ab", "cd", "ef", "gh", "ij")] == [2, 0, 0, 2, 2]
+
+
+def test_what_was_used_often_long_ago_goes_at_last() -> None:
+    shelf = Shelf(host=600)
+    shelf.put("ab")
+    for _ in range(5):
+        shelf.get("ab")
+    for number in range(30):
+        shelf.put(f"{number:02}")
+    assert shelf.reach("ab") == 0
+
+
+def test_the_beginning_of_a_conversation_is_not_dropped_before_its_end() -> None:
+    shelf = Shelf(host=600)
+    shelf.put("ab")
+    shelf.put("abcd", start=2)
+    shelf.put("abcdef", start=4)
+    shelf.put("xy")
+    assert shelf.reach("abcdef") == 4
+    shelf.put("12")
+    assert shelf.reach("abcdef") == 2
+
+
 def test_what_is_too_large_is_refused_and_drops_nothing() -> None:
     shelf = Shelf(host=600)
     shelf.put("ab")
