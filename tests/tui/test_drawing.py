@@ -85,10 +85,11 @@ async def test_no_text_from_anywhere_can_drive_the_terminal(payload: str) -> Non
 
 async def test_an_answer_that_is_still_growing_cannot_drive_the_terminal_either() -> None:
     gate = asyncio.Semaphore(1)
-    script = Script(words=("Now: \x1b]0;x\x07 &#8238;", " more"), gate=gate)
+    script = Script(words=("Now: \x1b]0;x\x07 &#8238;\n```\n\x1b[2J", " more"), gate=gate)
     async with open_chat(ScriptedWorker(script)) as chat:
         await chat.send("?")
         await chat.shows("Now: ␛]0;x␇")
+        await chat.shows("␛[2J")
         assert_only_drawn(chat)
 
 

@@ -76,6 +76,7 @@ def test_no_answer_however_broken_stops_the_screen(pieces: list[str], width: int
         ("<div>kept</div>", "<div>kept</div>"),
         ("a <b>bold</b>", "a <b>bold</b>"),
         ("[words](http://x.y/z)", "words (http://x.y/z)"),
+        ("```\n\x1b[2J\n```", "  ␛[2J"),
         ("&#8238;x &lt; y", "\N{REPLACEMENT CHARACTER}x < y"),
     ],
 )
