@@ -10,11 +10,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import cos, sin
 from typing import TypeAlias
 from zlib import crc32
 
 from edgekv.core.batch import BatchPlan, BatchSlice, DecodeStatus
-from edgekv.core.request import SamplingParams, SeqId, Token
+from edgekv.core.events import TokenLogprob
+from edgekv.core.request import Grammar, SamplingParams, SeqId, Token
+from edgekv.errors import EdgeKVError, InvalidValue
 
 Chooser: TypeAlias = Callable[[Sequence[Token], int, SamplingParams], Token]
 """The next token, from all tokens seen, how many of them are the prompt, and the sampling."""
@@ -58,7 +61,10 @@ class Sampler:
 
 
 class CellBackend:
-    """Implements `core.ports.Backend`. `outcomes` makes the decode of that number fail."""
+    """Implements `core.ports.Backend`. `outcomes` makes the decode of that number fail,
+    `refusals` the compiling of a grammar, and `loses_way_at` the sampling of a constrained answer
+    of that length.
+    """
 
     def __init__(
         self,
@@ -71,12 +77,15 @@ class CellBackend:
         self.num_cells, self.num_seqs = num_cells, num_seqs
         self.num_decodes = self.tokens_decoded = 0
         self.outcomes: dict[int, DecodeStatus] = {}
+        self.refusals: dict[Grammar, EdgeKVError] = {}
+        self.loses_way_at: int | None = None
         self.is_closed = False
         self.state_key = "strict-fake"
         self._choose = choose or hashed([Token(t) for t in range(97)])
         self._batch_tokens = batch_tokens
         self._views: dict[SeqId, dict[int, Cell]] = {SeqId(i): {} for i in range(num_seqs)}
         self._samplers: dict[SeqId, Sampler] = {}
+        self._grammars: set[Grammar] = set()
         self._with_logits: set[SeqId] = set()
 
     def visible(self, seq_id: SeqId) -> list[Token]:
@@ -133,6 +142,7 @@ class CellBackend:
     ) -> None:
         assert seq_id in self._views
         assert seq_id not in self._samplers, "one sampler a sequence"
+        assert sampling.grammar is None or sampling.grammar in self._grammars, "compiled before"
         self._samplers[seq_id] = Sampler(sampling, len(prompt), [*prompt, *generated])
 
     def detach(self, seq_id: SeqId) -> None:
@@ -143,9 +153,37 @@ class CellBackend:
         sampler = self._samplers[seq_id]
         seen = self.visible(seq_id)
         assert sampler.seen == seen, "the sampler must have seen what the sequence sees"
+        is_constrained = sampler.sampling.grammar is not None
+        if is_constrained and len(seen) - sampler.num_prompt == self.loses_way_at:
+            raise InvalidValue("response_format", "The grammar lost its way.")
         token = self._choose(seen, sampler.num_prompt, sampler.sampling)
         sampler.seen.append(token)
         return token
+
+    def logprob(self, seq_id: SeqId) -> TokenLogprob | None:
+        """The more tokens were seen, the less likely is the next."""
+        sampler = self._samplers[seq_id]
+        num_top = sampler.sampling.top_logprobs
+        if num_top is None:
+            return None
+        token, logprob = sampler.seen[-1], -float(len(sampler.seen))
+        top = tuple((Token(i), b"?", logprob - i) for i in range(num_top))
+        return TokenLogprob(token, bytes([token % 256]), logprob, top)
+
+    def compile(self, grammar: Grammar) -> None:
+        if grammar in self.refusals:
+            raise self.refusals[grammar]
+        self._grammars.add(grammar)
+
+    def is_compiled(self, grammar: Grammar) -> bool:
+        return grammar in self._grammars
+
+    def embed(self, tokens: Sequence[Token]) -> tuple[float, ...]:
+        """Of length 1, and different for every text."""
+        if not tokens:
+            raise InvalidValue("input", "There is nothing to embed.")
+        angle = float(crc32(array("q", tokens).tobytes()))
+        return cos(angle), sin(angle)
 
     def save(self, seq_id: SeqId, start: int, end: int) -> bytes:
         assert 0 <= start < end <= len(self.visible(seq_id))

@@ -18,9 +18,10 @@ COMMANDS = {
     "serve": "Serve a model over an OpenAI-style API",
     "plan": "Show what would be allocated here, line by line",
     "engine": "The engine process; started by the other commands",
+    "grammar": "The process that tries a schema; started by the other commands",
     "render": "The chat template's process; started by the other commands",
 }
-HIDDEN = {"engine", "render"}
+HIDDEN = {"engine", "grammar", "render"}
 
 
 class LazyGroup(click.Group):

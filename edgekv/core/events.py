@@ -29,13 +29,6 @@ class Started(msgspec.Struct, frozen=True, tag=True):
     num_reused: int
 
 
-class Sampled(msgspec.Struct, frozen=True, tag=True):
-    """Inside the engine: one more token of the answer."""
-
-    request_id: RequestId
-    token: Token
-
-
 class TokenLogprob(msgspec.Struct, frozen=True):
     """One token of an answer: its bytes, its natural log-probability before any sampling option
     changed it, and the likeliest tokens at its place, likeliest first."""
@@ -44,6 +37,15 @@ class TokenLogprob(msgspec.Struct, frozen=True):
     text: bytes
     logprob: float
     top: tuple[tuple[Token, bytes, float], ...] = ()
+
+
+class Sampled(msgspec.Struct, frozen=True, tag=True):
+    """Inside the engine: one more token of the answer."""
+
+    request_id: RequestId
+    token: Token
+    logprob: TokenLogprob | None = None
+    """If the request asked for it."""
 
 
 class Delta(msgspec.Struct, frozen=True, tag=True):

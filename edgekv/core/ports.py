@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from edgekv.core.batch import BatchPlan, DecodeStatus
+from edgekv.core.events import TokenLogprob
 from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
-from edgekv.core.request import SamplingParams, Segment, SeqId, Token
+from edgekv.core.request import Grammar, SamplingParams, Segment, SeqId, Token
 
 
 class KVMemory(Protocol):
@@ -53,13 +54,38 @@ class Backend(KVMemory, Protocol):
         prompt: Sequence[Token],
         generated: Sequence[Token] = (),
     ) -> None:
-        """Give `seq_id` a sampler that has seen `prompt` and then chosen `generated`."""
+        """Give `seq_id` a sampler that has seen `prompt` and then chosen `generated`.
+
+        A grammar that is not compiled any more is compiled again, which takes its time.
+        """
 
     def detach(self, seq_id: SeqId) -> None:
         """Drop the sampler of `seq_id`."""
 
     def sample(self, seq_id: SeqId) -> Token:
-        """Choose the next token from the last decode's logits for `seq_id`."""
+        """Choose the next token from the last decode's logits for `seq_id`, once.
+
+        Raises `RequestError` if the request's grammar cannot be followed any further.
+        """
+
+    def logprob(self, seq_id: SeqId) -> TokenLogprob | None:
+        """Of the token that was sampled last, if its request asked for it."""
+
+    def compile(self, grammar: Grammar) -> None:
+        """Get a grammar ready for `attach`. May take seconds, and may run on another thread.
+
+        Raises `InvalidValue` for one that cannot be followed, and `Unavailable` where none can.
+        """
+
+    def is_compiled(self, grammar: Grammar) -> bool:
+        """Whether `attach` will find this grammar ready."""
+
+    def embed(self, tokens: Sequence[Token]) -> tuple[float, ...]:
+        """A vector of length 1 for a text.
+
+        Raises `InvalidValue` for an empty or too long one, and `Unavailable` where there is no
+        context for it.
+        """
 
     def close(self) -> None:
         """Give all memory back. Nothing may be called afterwards."""
@@ -79,6 +105,9 @@ class Vocabulary(Protocol):
 
     def piece(self, token: Token) -> bytes:
         """The bytes a token stands for; empty for control tokens. May end inside a character."""
+
+    def spelling(self, token: Token) -> bytes:
+        """As `piece`, but control tokens are spelled out."""
 
 
 class ModelLibrary(Protocol):

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from edgekv.core.batch import BatchPlan, DecodeStatus
-from edgekv.core.events import EngineEvent, ErrorInfo, Failed, Finished, FinishReason, Started
+from edgekv.core.events import (
+    EngineEvent,
+    ErrorInfo,
+    Failed,
+    Finished,
+    FinishReason,
+    Sampled,
+    Started,
+)
 from edgekv.core.frames import Snapshot
 from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.ports import Backend
@@ -14,7 +24,7 @@ from edgekv.core.request import Request, RequestId, SeqId, Token
 from edgekv.engine.metrics import Metrics
 from edgekv.engine.pacing import Pace
 from edgekv.engine.scheduler import Scheduler, Start
-from edgekv.errors import EdgeKVError, InvalidValue, Overloaded, PromptTooLong
+from edgekv.errors import EdgeKVError, InvalidValue, Overloaded, PromptTooLong, RequestError
 from edgekv.kv.cell_cache import CellCache
 from edgekv.kv.prefix_cache import PrefixCache
 from edgekv.kv.store import Store
@@ -204,8 +214,28 @@ class Engine:
         if status is not DecodeStatus.DONE:
             return self._scheduler.fail(plan, ErrorInfo(EdgeKVError.code, FAILURES[status]))
         self._metrics.count_step(plan, self._scheduler.running)
-        sampled = {p.seq_id: self._backend.sample(p.seq_id) for p in plan.slices if p.wants_logits}
-        return self._scheduler.commit(plan, sampled)
+        sampled, events = self._sample(plan)
+        going_on = BatchPlan(tuple(p for p in plan.slices if p.seq_id in self._scheduler.running))
+        return events + list(map(self._with_logprob, self._scheduler.commit(going_on, sampled)))
+
+    def _with_logprob(self, event: EngineEvent) -> EngineEvent:
+        if not isinstance(event, Sampled):
+            return event
+        logprob = self._backend.logprob(self._attached[event.request_id])
+        return event if logprob is None else replace(event, logprob=logprob)
+
+    def _sample(self, plan: BatchPlan) -> tuple[dict[SeqId, Token], list[EngineEvent]]:
+        """The next token of each answer, and the ends of those whose grammar is at a loss."""
+        sampled: dict[SeqId, Token] = {}
+        events: list[EngineEvent] = []
+        for piece in plan.slices:
+            if not piece.wants_logits:
+                continue
+            try:
+                sampled[piece.seq_id] = self._backend.sample(piece.seq_id)
+            except RequestError as error:
+                events += self._scheduler.fail(BatchPlan((piece,)), ErrorInfo.of(error))
+        return sampled, events
 
     def _report(self, events: list[EngineEvent]) -> list[EngineEvent]:
         """The one way out for events: whatever ended a request, its sampler goes."""

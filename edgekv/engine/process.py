@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import NoReturn, TypeAlias
 
 from msgspec.structs import replace
 
-from edgekv.core.events import ErrorInfo, StreamEvent
+from edgekv.core.events import ErrorInfo, Failed, Finished, FinishReason, StreamEvent
 from edgekv.core.frames import (
+    Accepted,
     Cancel,
     CheckGrammar,
     Command,
@@ -36,12 +38,24 @@ from edgekv.core.frames import (
     Tokens,
 )
 from edgekv.core.ports import ModelLibrary
+from edgekv.core.request import RequestId
+from edgekv.engine.compiling import Compiled, Compiling
+from edgekv.engine.embedding import EmbeddingLine
 from edgekv.engine.session import Session
-from edgekv.errors import EdgeKVError, Unavailable
+from edgekv.errors import EdgeKVError, NotReady
 
-Question: TypeAlias = Tokenize | Detokenize | Inspect | CheckGrammar | Embed
-"""What only an open model can answer."""
-Call: TypeAlias = Describe | DryRun | Open | Question
+Question: TypeAlias = Tokenize | Detokenize | Inspect
+"""What an open model answers at once."""
+Inbox: TypeAlias = SimpleQueue[Command | Compiled]
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """An open model, and what is done for it beside or between its steps."""
+
+    session: Session
+    compiling: Compiling
+    texts: EmbeddingLine
 
 
 class EngineProcess:
@@ -50,7 +64,7 @@ class EngineProcess:
     def __init__(
         self,
         library: ModelLibrary,
-        inbox: SimpleQueue[Command],
+        inbox: Inbox,
         send: Callable[[EngineFrame], None],
         *,
         resident_bytes: Callable[[], int],
@@ -59,7 +73,13 @@ class EngineProcess:
         """`clock` gives seconds from any start on; only differences count."""
         self._library, self._inbox, self._send = library, inbox, send
         self._resident_bytes, self._clock = resident_bytes, clock
-        self._session: Session | None = None
+        self._model: _Model | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is to be done until something comes in."""
+        model = self._model
+        return model is None or (model.session.is_idle and model.texts.is_empty)
 
     def run(self) -> NoReturn:
         while True:
@@ -69,12 +89,17 @@ class EngineProcess:
         """Take what arrived, waiting for it if there is no other work, then do one step."""
         for command in self._arrived():
             self._obey(command)
-        if self._session is not None and not self._session.is_idle:
+        if self._model is None:
+            return
+        if not self._model.texts.is_empty and (reply := self._model.texts.embed_one()):
+            self._send(reply)
+        session = self._model.session
+        if not session.is_idle:
             started = self._clock()
-            self._tell(self._session.step())
-            self._session.took(self._clock() - started)
+            self._tell(session.step())
+            session.took(self._clock() - started)
 
-    def _arrived(self) -> list[Command]:
+    def _arrived(self) -> list[Command | Compiled]:
         commands = [] if self._has_work() else [self._inbox.get()]
         try:
             while True:
@@ -84,32 +109,59 @@ class EngineProcess:
 
     def _has_work(self) -> bool:
         """Whether there is a step to do, once what can wait has been done or a command came."""
-        session = self._session
-        if session is None or not session.is_idle:
-            return session is not None
-        while self._inbox.empty() and session.rest():
+        if not self.is_idle:
+            return True
+        while self._model is not None and self._inbox.empty() and self._model.session.rest():
             pass
         return False
 
-    def _obey(self, command: Command) -> None:
-        if isinstance(command, Submit | Cancel):
-            self._serve(command)
-            return
+    def _obey(self, command: Command | Compiled) -> None:
+        match command:
+            case Compiled():
+                self._let_go(command)
+            case Submit():
+                self._submit(command)
+            case Cancel(request_id):
+                self._cancel(request_id)
+            case CheckGrammar(call, grammar):
+                if self._open_model().session.is_compiled(grammar):
+                    self._send(Accepted(call))
+                else:
+                    self._open_model().compiling.begin(grammar, command)
+            case Embed():
+                self._open_model().texts.add(command)
+            case _:
+                self._reply_to(command)
+
+    def _submit(self, command: Submit) -> None:
+        model, grammar = self._open_model(), command.sampling.grammar
+        if grammar is None or model.session.is_compiled(grammar):
+            self._tell_any(model.session.submit(command))
+        else:
+            model.compiling.begin(grammar, command)
+
+    def _cancel(self, request_id: RequestId) -> None:
+        model = self._open_model()
+        held = model.compiling.cancel(request_id)
+        self._tell_any([_cancelled(held)] if held else model.session.cancel(request_id))
+
+    def _let_go(self, compiled: Compiled) -> None:
+        """Go on with the commands that waited for a grammar."""
+        for command in self._open_model().compiling.finish(compiled.grammar):
+            if compiled.error is None:
+                self._obey(command)
+            elif isinstance(command, Submit):
+                self._tell([Failed(command.request_id, ErrorInfo.of(compiled.error))])
+            else:
+                self._send(Refused(command.call, ErrorInfo.of(compiled.error)))
+
+    def _reply_to(self, command: Describe | DryRun | Open | Question) -> None:
         try:
             self._send(self._reply(command))
         except EdgeKVError as error:
             self._send(Refused(command.call, ErrorInfo.of(error)))
 
-    def _serve(self, command: Submit | Cancel) -> None:
-        session = self._open_session()
-        if isinstance(command, Submit):
-            events = session.submit(command)
-        else:
-            events = session.cancel(command.request_id)
-        if events:
-            self._tell(events)
-
-    def _reply(self, command: Call) -> Reply:
+    def _reply(self, command: Describe | DryRun | Open | Question) -> Reply:
         match command:
             case Describe(call, path):
                 facts, devices = self._library.describe(path), self._library.devices()
@@ -119,12 +171,12 @@ class EngineProcess:
             case Open():
                 return self._open(command)
             case _:
-                return _ask(self._open_session(), command)
+                return _ask(self._open_model().session, command)
 
     def _open(self, command: Open) -> Opened:
-        if self._session is not None:
-            self._tell(self._session.close())
-            self._session = None
+        if self._model is not None:
+            self._close(self._model)
+            self._model = None
         last = 0.0
 
         def on_progress(fraction: float) -> None:
@@ -134,17 +186,39 @@ class EngineProcess:
                 self._send(Progress(command.call, fraction))
 
         backend, vocabulary, allocation = self._library.open(command.opening, on_progress)
-        self._session = Session(backend, vocabulary, command.opening)
+        session = Session(backend, vocabulary, command.opening)
+        self._model = _Model(
+            session, Compiling(session.compile, self._inbox.put), EmbeddingLine(session.embed)
+        )
         return Opened(command.call, allocation)
 
-    def _open_session(self) -> Session:
-        assert self._session is not None, "the front end opens a model before it asks one"
-        return self._session
+    def _close(self, model: _Model) -> None:
+        """Give the model's memory back, and everyone who waits for it an answer."""
+        # Its grammars are compiled out of the model's vocabulary, so they come to an end first.
+        waiting = [*model.compiling.close(), *model.texts.drop()]
+        ended = [_cancelled(command) for command in waiting if isinstance(command, Submit)]
+        self._tell([*ended, *model.session.close()])
+        gone = ErrorInfo.of(NotReady("The model was closed; ask the one that is opened now."))
+        for command in waiting:
+            if not isinstance(command, Submit):
+                self._send(Refused(command.call, gone))
+
+    def _open_model(self) -> _Model:
+        assert self._model is not None, "the front end opens a model before it asks one"
+        return self._model
+
+    def _tell_any(self, events: list[StreamEvent]) -> None:
+        if events:
+            self._tell(events)
 
     def _tell(self, events: list[StreamEvent]) -> None:
-        snapshot = self._session.snapshot() if self._session else Snapshot()
+        snapshot = self._model.session.snapshot() if self._model else Snapshot()
         filled = replace(snapshot, resident_bytes=self._resident_bytes())
         self._send(StepFrame(tuple(events), filled))
+
+
+def _cancelled(command: Submit) -> Finished:
+    return Finished(command.request_id, FinishReason.CANCELLED, len(command.generated))
 
 
 def _ask(session: Session, command: Question) -> Reply:
@@ -155,5 +229,3 @@ def _ask(session: Session, command: Question) -> Reply:
             return Text(call, session.detokenize(tokens))
         case Inspect(call):
             return Inspection(call, *session.inspect())
-        case CheckGrammar() | Embed():
-            raise Unavailable("This build can neither hold answers to a grammar nor embed.")

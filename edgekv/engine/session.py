@@ -6,6 +6,7 @@ Submit ─ tokenise ─▶ Engine ─ Sampled(token) ─▶ TextStream ─▶ De
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from edgekv.core.frames import Snapshot, Submit
 from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.plan import Opening
 from edgekv.core.ports import Backend, Vocabulary
-from edgekv.core.request import Prompt, Request, RequestId, TextPrompt, Token
+from edgekv.core.request import Grammar, Prompt, Request, RequestId, TextPrompt, Token
 from edgekv.engine.detokenizer import TextStream
 from edgekv.engine.engine import Engine, Limits
 from edgekv.errors import InvalidValue, Overloaded, PromptTooLong, RequestError
@@ -38,8 +39,9 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Answer:
     text: TextStream
+    piece: Callable[[Token], bytes]
     num_tokens: int = 0
-    untold: list[Token] = field(default_factory=list)
+    untold: list[Sampled] = field(default_factory=list)
     """Tokens since the last `Delta`."""
 
 
@@ -106,6 +108,18 @@ class Session:
         self._check_ids(tokens)
         return b"".join(map(self._vocabulary.piece, tokens)).decode("utf-8", "replace")
 
+    def compile(self, grammar: Grammar) -> None:
+        """As `Backend.compile`: on any thread, and it raises what that raises."""
+        self._backend.compile(grammar)
+
+    def is_compiled(self, grammar: Grammar) -> bool:
+        return self._backend.is_compiled(grammar)
+
+    def embed(self, tokens: tuple[Token, ...]) -> tuple[float, ...]:
+        """As `Backend.embed`. Raises `InvalidValue` also for an id outside the vocabulary."""
+        self._check_ids(tokens)
+        return self._backend.embed(tokens)
+
     def close(self) -> list[StreamEvent]:
         """End every request as cancelled and give the memory back."""
         events = [e for request_id in list(self._answers) for e in self.cancel(request_id)]
@@ -125,6 +139,10 @@ class Session:
         return replace(start, miss=replace(start.miss, difference=words))
 
     def _request(self, submit: Submit) -> Request:
+        if submit.ignore_end and submit.sampling.grammar is not None:
+            raise InvalidValue(
+                "ignore_eos", "An answer held to a format ends with it; leave out 'ignore_eos'."
+            )
         prompt = self._prompt_tokens(submit.prompt)
         room = self._context_length - len(prompt)
         if room < 1:
@@ -141,10 +159,11 @@ class Session:
 
     def _rebuilt(self, submit: Submit) -> _Answer:
         """An answer as it was when its last `Delta` was told."""
+        piece = self._vocabulary.spelling if submit.shows_controls else self._vocabulary.piece
         text = TextStream(submit.stop)
         for token in submit.generated:
-            text.push(self._vocabulary.piece(token))
-        return _Answer(text, num_tokens=len(submit.generated))
+            text.push(piece(token))
+        return _Answer(text, piece, num_tokens=len(submit.generated))
 
     def _prompt_tokens(self, prompt: Prompt) -> tuple[Token, ...]:
         if isinstance(prompt, TextPrompt):
@@ -170,8 +189,8 @@ class Session:
     def _tell(self, event: EngineEvent) -> list[StreamEvent]:
         """What the caller hears of an engine event."""
         match event:
-            case Sampled(request_id, token):
-                return self._extend(request_id, token)
+            case Sampled():
+                return self._extend(event)
             case Finished():
                 return self._close(event)
             case Failed(request_id):
@@ -186,13 +205,14 @@ class Session:
             event = replace(event, reason=FinishReason.STOP)
         return [*_delta(event.request_id, answer, answer.text.finish()), event]
 
-    def _extend(self, request_id: RequestId, token: Token) -> list[StreamEvent]:
+    def _extend(self, event: Sampled) -> list[StreamEvent]:
+        request_id = event.request_id
         answer = self._answers.get(request_id)
         if answer is None:  # ended by a stop string earlier in this very step
             return []
         answer.num_tokens += 1
-        answer.untold.append(token)
-        told = _delta(request_id, answer, answer.text.push(self._vocabulary.piece(token)))
+        answer.untold.append(event)
+        told = _delta(request_id, answer, answer.text.push(answer.piece(event.token)))
         if answer.text.stopped:
             told += self._to_text(self._engine.stop(request_id))
         return told
@@ -201,8 +221,10 @@ class Session:
 def _delta(request_id: RequestId, answer: _Answer, text: str) -> list[StreamEvent]:
     if not text:
         return []
-    tokens, answer.untold = tuple(answer.untold), []
-    return [Delta(request_id, text, answer.num_tokens, tokens)]
+    tokens = tuple(sampled.token for sampled in answer.untold)
+    logprobs = tuple(s.logprob for s in answer.untold if s.logprob is not None)
+    answer.untold = []
+    return [Delta(request_id, text, answer.num_tokens, tokens, logprobs)]
 
 
 def _open_store(opening: Opening, state_key: str) -> Store:

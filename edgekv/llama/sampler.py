@@ -6,22 +6,39 @@ goes on exactly where its random stream was.
 
 from __future__ import annotations
 
+import ctypes
 import secrets
 from collections.abc import Sequence
 
 import numpy as np
 from llama_cpp import llama_cpp as api
+from numpy.typing import NDArray
 
 from edgekv.core.request import SamplingParams, Token
+from edgekv.llama.grammar import Constraint, Mask
 
 PENALTY_WINDOW = 64
 """Tokens that the penalties look back on; llama.cpp's own default."""
+
+FEW = 16
+"""A mask that leaves less than one in so many tokens is applied by leaving the others out."""
+
+_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+"""`llama_token_data`."""
 
 
 class SamplerChain:
     """A `llama_sampler` chain that has seen a number of tokens."""
 
-    def __init__(self, params: SamplingParams, num_vocab: int, tokens: Sequence[Token]) -> None:
+    def __init__(
+        self,
+        params: SamplingParams,
+        num_vocab: int,
+        tokens: Sequence[Token],
+        constraint: Constraint | None = None,
+    ) -> None:
+        """`constraint` has seen those of `tokens` that are part of the answer."""
+        self._constraint, self._num_vocab = constraint, num_vocab
         self._handle = api.llama_sampler_chain_init(api.llama_sampler_chain_default_params())
         self._position = len(tokens)
         self._seed = secrets.randbits(32) if params.seed is None else params.seed
@@ -34,14 +51,39 @@ class SamplerChain:
             self._add_filters(params)
 
     def sample(self, context: int, row: int) -> Token:
-        """The next token from the logits in `row` of the last decode."""
+        """The next token from the logits in `row` of the last decode, which a constraint changes.
+
+        Raises `InvalidValue` if the constraint cannot be followed any further.
+        """
         if not self._is_greedy:
             self._renew_draw()
         self._position += 1
-        return Token(api.llama_sampler_sample(self._handle, context, row))
+        if self._constraint is None:
+            return Token(api.llama_sampler_sample(self._handle, context, row))
+        token = self._sample_allowed(self._constraint.allowed(), context, row)
+        self._constraint.accept(token)
+        return token
 
     def close(self) -> None:
         api.llama_sampler_free(self._handle)
+
+    def _sample_allowed(self, allowed: Mask, context: int, row: int) -> Token:
+        logits = logits_of(context, row, self._num_vocab)
+        if np.count_nonzero(allowed) * FEW < self._num_vocab:
+            return self._choose_among(np.flatnonzero(allowed), logits)
+        logits[~allowed] = -np.inf
+        return Token(api.llama_sampler_sample(self._handle, context, row))
+
+    def _choose_among(self, ids: NDArray[np.int64], logits: NDArray[np.float32]) -> Token:
+        candidates = np.zeros(len(ids), _CANDIDATE)
+        candidates["id"], candidates["logit"] = ids, logits[ids]
+        first = candidates.ctypes.data_as(ctypes.POINTER(api.llama_token_data))
+        array = api.llama_token_data_array(first, len(ids), -1, False)
+        api.llama_sampler_apply(self._handle, ctypes.byref(array))
+        # The samplers sort and shorten the array in place.
+        token = Token(array.data[array.selected].id)
+        api.llama_sampler_accept(self._handle, token)
+        return token
 
     def _add(self, sampler: int) -> None:
         api.llama_sampler_chain_add(self._handle, sampler)
@@ -86,3 +128,9 @@ def stream_seed(seed: int, position: int) -> int:
     mixed = int(np.random.SeedSequence(words).generate_state(1)[0])
     # The largest value asks llama.cpp for a random seed.
     return min(mixed, 0xFFFFFFFE)
+
+
+def logits_of(context: int, row: int, num_vocab: int) -> NDArray[np.float32]:
+    """The library's own memory for a row of the last decode, not a copy."""
+    pointer = api.llama_get_logits_ith(context, row)
+    return np.ctypeslib.as_array(pointer, (num_vocab,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 
 from llama_cpp import llama_cpp as api
@@ -18,10 +19,10 @@ class LlamaVocabulary:
     """Implements `core.ports.Vocabulary`. Lives as long as its model."""
 
     def __init__(self, model: int) -> None:
-        self._vocab = api.llama_model_get_vocab(model)
-        self.num_tokens: int = api.llama_vocab_n_tokens(self._vocab)
-        self.adds_bos: bool = api.llama_vocab_get_add_bos(self._vocab)
-        self._bos = Token(api.llama_vocab_bos(self._vocab))
+        self.handle = api.llama_model_get_vocab(model)
+        self.num_tokens: int = api.llama_vocab_n_tokens(self.handle)
+        self.adds_bos: bool = api.llama_vocab_get_add_bos(self.handle)
+        self._bos = Token(api.llama_vocab_bos(self.handle))
         self._pieces: dict[Token, bytes] = {}
         self.end_tokens = frozenset(self._tokens_where("llama_vocab_is_eog", 1))
 
@@ -40,11 +41,15 @@ class LlamaVocabulary:
             known = self._pieces[token] = self._piece(token, special=False)
         return known
 
+    def spelling(self, token: Token) -> bytes:
+        """As `piece`, but control tokens are spelled out."""
+        return self._piece(token, special=True)
+
     def special_text(self, token: Token) -> str:
         """The text of a token, control tokens spelled out; "" for an id that is not there."""
         if not 0 <= token < self.num_tokens:
             return ""
-        return self._piece(token, special=True).decode("utf-8", "replace")
+        return self.spelling(token).decode("utf-8", "replace")
 
     @property
     def bos_text(self) -> str:
@@ -52,13 +57,30 @@ class LlamaVocabulary:
 
     @property
     def eos_text(self) -> str:
-        return self.special_text(Token(api.llama_vocab_eos(self._vocab)))
+        return self.special_text(Token(api.llama_vocab_eos(self.handle)))
 
     def control_texts(self) -> tuple[str, ...]:
         """Texts that become one control token when a prompt's own text holds them."""
         marked = self._tokens_where("llama_vocab_get_attr", _CONTROL_ATTRIBUTES)
         texts = (self.special_text(token) for token in marked)
         return tuple(text for text in texts if text.strip())
+
+    def mark_texts(self) -> list[str]:
+        """Texts of the tokens that a grammar takes for marks, not for text."""
+        return [self.special_text(token) for token in self._marks()]
+
+    def grammar_pieces(self) -> list[bytes]:
+        """The bytes of every token, with 0xFF in front of marks, as llguidance wants them."""
+        pieces = [self.spelling(Token(i)) for i in range(self.num_tokens)]
+        for token in self._marks():
+            pieces[token] = b"\xff" + pieces[token]
+        return pieces
+
+    def _marks(self) -> list[Token]:
+        """Control tokens, and those like <tool_call> that plain text may hold too."""
+        by_user = self._tokens_where("llama_vocab_get_attr", api.LLAMA_TOKEN_ATTR_USER_DEFINED)
+        tags = [t for t in by_user if re.fullmatch(b"<.*>", self.spelling(t), re.DOTALL)]
+        return self._tokens_where("llama_vocab_get_attr", _CONTROL_ATTRIBUTES) + tags
 
     def _tokens_where(self, question: str, mask: int) -> list[Token]:
         # Asked once for every token: a bare function without the bindings' wrapper
@@ -67,22 +89,22 @@ class LlamaVocabulary:
         ask.argtypes, ask.restype = [ctypes.c_void_p, ctypes.c_int32], ctypes.c_uint8
         if question == "llama_vocab_get_attr":
             ask.restype = ctypes.c_int
-        vocab = self._vocab
+        vocab = self.handle
         return [Token(i) for i in range(self.num_tokens) if ask(vocab, i) & mask]
 
     def _tokenize(self, text: bytes, control: bool) -> list[Token]:
         capacity = len(text) + 8
         buffer = (api.llama_token * capacity)()
-        count = api.llama_tokenize(self._vocab, text, len(text), buffer, capacity, False, control)
+        count = api.llama_tokenize(self.handle, text, len(text), buffer, capacity, False, control)
         assert count >= 0, "a token stands for at least one byte"
         return [Token(t) for t in buffer[:count]]
 
     def _piece(self, token: Token, *, special: bool) -> bytes:
         buffer = ctypes.create_string_buffer(64)
-        length = api.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
+        length = api.llama_token_to_piece(self.handle, token, buffer, len(buffer), 0, special)
         if length < 0:
             buffer = ctypes.create_string_buffer(-length)
-            length = api.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
+            length = api.llama_token_to_piece(self.handle, token, buffer, len(buffer), 0, special)
         return buffer.raw[:length]
 
 

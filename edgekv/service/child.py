@@ -18,13 +18,13 @@ import psutil
 
 from edgekv.core.frames import (
     LENGTH_BYTES,
-    Command,
     EngineFrame,
     decode_command,
     encode,
     frame_length,
 )
-from edgekv.engine.process import EngineProcess
+from edgekv.engine.process import EngineProcess, Inbox
+from edgekv.service.own_command import own_command
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
     )
-    inbox: SimpleQueue[Command] = SimpleQueue()
+    inbox: Inbox = SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, inbox), daemon=True).start()
 
     from edgekv.llama.backend import LlamaLibrary
@@ -43,7 +43,10 @@ def main() -> None:
 
     process = psutil.Process()
     EngineProcess(
-        LlamaLibrary(), inbox, send, resident_bytes=lambda: int(process.memory_info().rss)
+        LlamaLibrary(own_command("grammar")),
+        inbox,
+        send,
+        resident_bytes=lambda: int(process.memory_info().rss),
     ).run()
 
 
@@ -59,7 +62,7 @@ def _take_stdout() -> BinaryIO:
     return os.fdopen(private, "wb", buffering=0)
 
 
-def _read(stdin: BinaryIO, inbox: SimpleQueue[Command]) -> None:
+def _read(stdin: BinaryIO, inbox: Inbox) -> None:
     while True:
         prefix = stdin.read(LENGTH_BYTES)
         if len(prefix) < LENGTH_BYTES:

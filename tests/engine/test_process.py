@@ -36,7 +36,7 @@ from edgekv.core.frames import (
 )
 from edgekv.core.plan import Choice, Opening
 from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt, Token, TokenPrompt
-from edgekv.engine.process import EngineProcess
+from edgekv.engine.process import EngineProcess, Inbox
 from tests.fakes import FakeLibrary
 
 CHOICE = Choice(
@@ -60,7 +60,7 @@ class Front:
 
     def __init__(self, library: FakeLibrary) -> None:
         self.frames: list[EngineFrame] = []
-        self._inbox: SimpleQueue[Command] = SimpleQueue()
+        self._inbox: Inbox = SimpleQueue()
         self.process = EngineProcess(
             library,
             self._inbox,

@@ -15,6 +15,7 @@ from edgekv.core.plan import Allocation, Choice, Label, Opening
 from edgekv.core.request import SamplingParams, Segment, SeqId, Token
 from edgekv.errors import ModelError, UnsupportedOption
 from edgekv.llama.backend import LlamaBackend, LlamaLibrary
+from edgekv.service.own_command import own_command
 
 pytestmark = pytest.mark.llama
 
@@ -37,7 +38,7 @@ A, B, C = SeqId(0), SeqId(1), SeqId(2)
 
 @pytest.fixture(scope="module")
 def library() -> LlamaLibrary:
-    return LlamaLibrary()
+    return LlamaLibrary(own_command("grammar"))
 
 
 @pytest.fixture(params=["starter_model", "gemma_model"])

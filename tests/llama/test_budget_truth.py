@@ -24,6 +24,7 @@ from edgekv.core.request import RequestId, Token, TokenPrompt
 from edgekv.llama.backend import LlamaLibrary
 from edgekv.llama.context import kv_type
 from edgekv.llama.library import lib
+from edgekv.service.own_command import own_command
 from edgekv.service.worker import Worker
 
 pytestmark = pytest.mark.llama
@@ -47,7 +48,7 @@ CHOICE = Choice(
 
 @pytest.fixture(scope="module")
 def library() -> LlamaLibrary:
-    return LlamaLibrary()
+    return LlamaLibrary(own_command("grammar"))
 
 
 @pytest.fixture(params=["starter_model", "gemma_model"])

@@ -15,6 +15,7 @@ from edgekv.kv.disk import Disk
 from edgekv.kv.store import Store
 from edgekv.llama.backend import LlamaBackend, LlamaLibrary
 from edgekv.llama.state_key import state_key
+from edgekv.service.own_command import own_command
 from tests.llama.test_backend import CHOICE, TEXT
 
 pytestmark = pytest.mark.llama
@@ -25,7 +26,7 @@ SUSPENDED_AT = 10
 
 @pytest.fixture(scope="module")
 def library() -> LlamaLibrary:
-    return LlamaLibrary()
+    return LlamaLibrary(own_command("grammar"))
 
 
 @pytest.fixture(params=["starter_model", "gemma_model"])
