@@ -32,6 +32,9 @@ class FakeVocabulary:
     def piece(self, token: Token) -> bytes:
         return bytes([token]) if token < 256 else b""
 
+    def spelling(self, token: Token) -> bytes:
+        return bytes([token]) if token < 256 else list(CONTROL)[token - 256].encode()
+
     def _tokens(self, segment: Segment) -> Iterable[Token]:
         if not segment.control:
             return map(Token, segment.text.encode())
