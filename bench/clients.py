@@ -9,7 +9,7 @@ from typing import Any
 
 import openai
 
-from edgekv.service.chat import Message
+from edgekv.service.messages import Message
 
 
 @dataclass(frozen=True, slots=True)

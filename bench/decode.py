@@ -19,7 +19,7 @@ from bench.clients import Answer, Client
 from bench.report import report
 from bench.serving import edgekv
 from bench.words import words
-from edgekv.service.chat import Message
+from edgekv.service.messages import Message
 
 ROUNDS = 3
 

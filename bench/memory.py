@@ -20,7 +20,8 @@ from edgekv.budget.wish import Wish
 from edgekv.core.events import Finished
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId, SamplingParams, Token, TokenPrompt
-from edgekv.service.worker import Conduct, Worker
+from edgekv.service.conduct import Conduct
+from edgekv.service.worker import Worker
 
 MIB = 1024 * 1024
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from edgekv.budget.wish import Wish
 from edgekv.core.request import Token
-from edgekv.service.chat import ChatFormat, Message
+from edgekv.service.chat import ChatFormat
+from edgekv.service.messages import Message
 from edgekv.service.worker import Worker
 
 

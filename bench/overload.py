@@ -21,7 +21,7 @@ from bench.clients import Answer, Client
 from bench.report import report
 from bench.serving import Server, edgekv, kill_engine
 from bench.words import words
-from edgekv.service.chat import Message
+from edgekv.service.messages import Message
 
 LEAVES = 0.2
 """The share of callers that leave before their answer is whole."""

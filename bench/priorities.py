@@ -13,7 +13,7 @@ from bench.clients import Answer, Client, percentile
 from bench.report import report
 from bench.serving import edgekv
 from bench.words import words
-from edgekv.service.chat import Message
+from edgekv.service.messages import Message
 
 PRIORITIES = ("interactive", "normal", "batch")
 

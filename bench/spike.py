@@ -16,7 +16,7 @@ from bench.clients import Client, errors, finished
 from bench.report import report
 from bench.serving import edgekv
 from bench.words import words
-from edgekv.service.chat import Message
+from edgekv.service.messages import Message
 
 
 async def burst(url: str, clients: int, prompt_words: int, tokens: int) -> dict[str, object]:

@@ -13,7 +13,7 @@ from bench.necessary import necessary_tokens, token_lists
 from bench.report import report
 from bench.serving import edgekv
 from bench.words import words
-from edgekv.service.chat import Message
+from edgekv.service.messages import Message
 
 
 async def run(

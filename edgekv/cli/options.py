@@ -142,7 +142,7 @@ def conduct_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def call(max_waiting: int, max_gap_ms: int, disk_cache_bytes: int | None, **rest: Any) -> None:
-        from edgekv.service.worker import Conduct
+        from edgekv.service.conduct import Conduct
 
         conduct = Conduct(max_waiting, max_gap_ms)
         if disk_cache_bytes is not None:

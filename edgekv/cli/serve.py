@@ -17,7 +17,7 @@ from edgekv.core.plan import MemoryPlan
 
 if TYPE_CHECKING:
     from edgekv.server.guard import Access
-    from edgekv.service.worker import Conduct
+    from edgekv.service.conduct import Conduct
 
 PORT = 8642
 

@@ -14,9 +14,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
-
-import platformdirs
 
 from edgekv.budget.machine import Machine, read_machine
 from edgekv.budget.planner import plan_memory
@@ -45,6 +42,7 @@ from edgekv.core.frames import (
 from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts, Opening
 from edgekv.core.request import Grammar, Segment, TextPrompt, Token
 from edgekv.errors import DoesNotFit, EdgeKVError, EngineDied, ModelError, Unavailable
+from edgekv.service.conduct import AS_USUAL, Conduct
 from edgekv.service.engine_client import EngineClient
 from edgekv.service.recovery import Recovery, Stream
 
@@ -72,28 +70,15 @@ class LoadStep:
     fraction: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Conduct:
-    """How the engine treats its requests. None of it changes what is allocated."""
-
-    max_waiting: int | None = None
-    """Requests that may wait beyond those that a free slot will take. None: any number."""
-    max_gap_ms: int = 250
-    """How long prompts may hold up answers that are under way; 0: as long as they like."""
-    disk_cache_bytes: int = 2 * 1024**3
-    """For copies of idle conversations that outlive the process; 0: nothing is written."""
-
-
 class Worker:
     """Owns one engine process on the running asyncio loop.
 
     `facts`, `plan` and `allocation` are None until `start` has got that far.
     """
 
-    def __init__(self, path: str, wish: Wish, conduct: Conduct = Conduct()) -> None:
+    def __init__(self, path: str, wish: Wish, conduct: Conduct = AS_USUAL) -> None:
         self._path, self._wish, self._conduct = path, wish, conduct
         self._client: EngineClient | None = None
-        self._opening: Opening | None = None
         self._restarting = asyncio.Lock()
         self._recovery = Recovery()
         self._hear: Callable[[LoadStep], None] = lambda _: None
@@ -237,16 +222,7 @@ class Worker:
         assert self._client is not None
         assert self.plan is not None
         assert self.facts is not None
-        opening = Opening(
-            path=self._path,
-            choice=self.plan.choice,
-            use_mmap=self._wish.use_mmap,
-            share_prefixes=self.facts.can_share_prefixes(self.plan.choice.swa_full),
-            store_path=str(_store_path()) if self._conduct.disk_cache_bytes else None,
-            disk_cache_bytes=self._conduct.disk_cache_bytes,
-            max_gap_ms=self._conduct.max_gap_ms,
-            max_waiting=self._conduct.max_waiting,
-        )
+        opening = self._conduct.opening(self.facts, self.plan.choice, use_mmap=self._wish.use_mmap)
         self._enter(State.LOADING)
         reply = await self._client.call(
             lambda call: Open(call, opening),
@@ -303,7 +279,3 @@ class Worker:
     def _enter(self, state: State) -> None:
         self.state = state
         self._hear(LoadStep(state))
-
-
-def _store_path() -> Path:
-    return platformdirs.user_cache_path("edgekv", appauthor=False) / "conversations"

@@ -1,0 +1,42 @@
+"""How an engine treats its requests, and where it keeps copies of conversations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from edgekv.core.plan import Choice, ModelFacts, Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """None of it changes what is allocated."""
+
+    max_waiting: int | None = None
+    """Requests that may wait beyond those that a free slot will take. None: any number."""
+    max_gap_ms: int = 250
+    """How long prompts may hold up answers that are under way; 0: as long as they like."""
+    disk_cache_bytes: int = 2 * 1024**3
+    """For copies of idle conversations that outlive the process; 0: nothing is written."""
+
+    def opening(self, facts: ModelFacts, choice: Choice, *, use_mmap: bool) -> Opening:
+        """The model of `facts` opened as planned and conducted like this."""
+        return Opening(
+            path=facts.path,
+            choice=choice,
+            use_mmap=use_mmap,
+            share_prefixes=facts.can_share_prefixes(choice.swa_full),
+            store_path=str(_store_path()) if self.disk_cache_bytes else None,
+            disk_cache_bytes=self.disk_cache_bytes,
+            max_gap_ms=self.max_gap_ms,
+            max_waiting=self.max_waiting,
+        )
+
+
+AS_USUAL = Conduct()
+
+
+def _store_path() -> Path:
+    return platformdirs.user_cache_path("edgekv", appauthor=False) / "conversations"
