@@ -11,7 +11,9 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, sin
+from threading import Event
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 from zlib import crc32
 
 from edgekv.core.batch import BatchPlan, BatchSlice, DecodeStatus
@@ -60,6 +62,10 @@ class Sampler:
     seen: list[Token]
 
 
+class Compiled:
+    """A grammar that is ready."""
+
+
 class CellBackend:
     """Implements `core.ports.Backend`. `outcomes` makes the decode of that number fail,
     `refusals` the compiling of a grammar, and `loses_way_at` the sampling of a constrained answer
@@ -79,13 +85,16 @@ class CellBackend:
         self.outcomes: dict[int, DecodeStatus] = {}
         self.refusals: dict[Grammar, EdgeKVError] = {}
         self.loses_way_at: int | None = None
+        self.may_compile = Event()
+        self.may_compile.set()
         self.is_closed = False
         self.state_key = "strict-fake"
         self._choose = choose or hashed([Token(t) for t in range(97)])
         self._batch_tokens = batch_tokens
         self._views: dict[SeqId, dict[int, Cell]] = {SeqId(i): {} for i in range(num_seqs)}
         self._samplers: dict[SeqId, Sampler] = {}
-        self._grammars: set[Grammar] = set()
+        self._held_grammars: WeakValueDictionary[Grammar, Compiled] = WeakValueDictionary()
+        self._last_grammar: Compiled | None = None
         self._with_logits: set[SeqId] = set()
 
     def visible(self, seq_id: SeqId) -> list[Token]:
@@ -142,7 +151,8 @@ class CellBackend:
     ) -> None:
         assert seq_id in self._views
         assert seq_id not in self._samplers, "one sampler a sequence"
-        assert sampling.grammar is None or sampling.grammar in self._grammars, "compiled before"
+        grammar = sampling.grammar
+        assert grammar is None or grammar in self._held_grammars, "compiled, and held since"
         self._samplers[seq_id] = Sampler(sampling, len(prompt), [*prompt, *generated])
 
     def detach(self, seq_id: SeqId) -> None:
@@ -171,12 +181,15 @@ class CellBackend:
         return TokenLogprob(token, bytes([token % 256]), logprob, top)
 
     def compile(self, grammar: Grammar) -> None:
+        """Keeps the last one; others live as long as somebody holds them."""
+        self.may_compile.wait()
         if grammar in self.refusals:
             raise self.refusals[grammar]
-        self._grammars.add(grammar)
+        if grammar not in self._held_grammars:
+            self._last_grammar = self._held_grammars[grammar] = Compiled()
 
-    def is_compiled(self, grammar: Grammar) -> bool:
-        return grammar in self._grammars
+    def compiled(self, grammar: Grammar) -> object | None:
+        return self._held_grammars.get(grammar)
 
     def embed(self, tokens: Sequence[Token]) -> tuple[float, ...]:
         """Of length 1, and different for every text."""

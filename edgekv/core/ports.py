@@ -56,7 +56,7 @@ class Backend(KVMemory, Protocol):
     ) -> None:
         """Give `seq_id` a sampler that has seen `prompt` and then chosen `generated`.
 
-        A grammar that is not compiled any more is compiled again, which takes its time.
+        Its grammar must be `compiled`, and what that returned be held.
         """
 
     def detach(self, seq_id: SeqId) -> None:
@@ -77,8 +77,8 @@ class Backend(KVMemory, Protocol):
         Raises `InvalidValue` for one that cannot be followed, and `Unavailable` where none can.
         """
 
-    def is_compiled(self, grammar: Grammar) -> bool:
-        """Whether `attach` will find this grammar ready."""
+    def compiled(self, grammar: Grammar) -> object | None:
+        """What keeps a grammar ready as long as it is held; None if it is not ready."""
 
     def embed(self, tokens: Sequence[Token]) -> tuple[float, ...]:
         """A vector of length 1 for a text.

@@ -16,8 +16,9 @@ Constrained: TypeAlias = Submit | CheckGrammar
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The backend has this grammar ready, unless `error` says why not."""
+    """Its backend has this grammar ready, unless `error` says why not."""
 
+    by: Compiling
     grammar: Grammar
     error: EdgeKVError | None
 
@@ -69,4 +70,4 @@ class Compiling:
             self._compile(grammar)
         except EdgeKVError as refusal:
             error = refusal
-        self._done(Compiled(grammar, error))
+        self._done(Compiled(self, grammar, error))

@@ -124,10 +124,10 @@ class EngineProcess:
             case Cancel(request_id):
                 self._cancel(request_id)
             case CheckGrammar(call, grammar):
-                if self._open_model().session.is_compiled(grammar):
-                    self._send(Accepted(call))
-                else:
+                if self._open_model().session.compiled(grammar) is None:
                     self._open_model().compiling.begin(grammar, command)
+                else:
+                    self._send(Accepted(call))
             case Embed():
                 self._open_model().texts.add(command)
             case _:
@@ -135,10 +135,12 @@ class EngineProcess:
 
     def _submit(self, command: Submit) -> None:
         model, grammar = self._open_model(), command.sampling.grammar
-        if grammar is None or model.session.is_compiled(grammar):
-            self._tell_any(model.session.submit(command))
-        else:
+        # Held until the session holds it, because the thread that compiles may drop it.
+        compiled = model.session.compiled(grammar) if grammar else None
+        if grammar and compiled is None:
             model.compiling.begin(grammar, command)
+        else:
+            self._tell_any(model.session.submit(command))
 
     def _cancel(self, request_id: RequestId) -> None:
         model = self._open_model()
@@ -146,8 +148,8 @@ class EngineProcess:
         self._tell_any([_cancelled(held)] if held else model.session.cancel(request_id))
 
     def _let_go(self, compiled: Compiled) -> None:
-        """Go on with the commands that waited for a grammar."""
-        for command in self._open_model().compiling.finish(compiled.grammar):
+        """Go on with the commands that waited for a grammar; those of a closed model are none."""
+        for command in compiled.by.finish(compiled.grammar):
             if compiled.error is None:
                 self._obey(command)
             elif isinstance(command, Submit):

@@ -43,6 +43,8 @@ class _Answer:
     num_tokens: int = 0
     untold: list[Sampled] = field(default_factory=list)
     """Tokens since the last `Delta`."""
+    compiled: object | None = None
+    """Keeps the request's grammar ready."""
 
 
 class Session:
@@ -112,8 +114,9 @@ class Session:
         """As `Backend.compile`: on any thread, and it raises what that raises."""
         self._backend.compile(grammar)
 
-    def is_compiled(self, grammar: Grammar) -> bool:
-        return self._backend.is_compiled(grammar)
+    def compiled(self, grammar: Grammar) -> object | None:
+        """As `Backend.compiled`. Hold it while a request with this grammar is submitted."""
+        return self._backend.compiled(grammar)
 
     def embed(self, tokens: tuple[Token, ...]) -> tuple[float, ...]:
         """As `Backend.embed`. Raises `InvalidValue` also for an id outside the vocabulary."""

@@ -45,7 +45,7 @@ class LlamaBackend:
         self.num_cells, self.num_seqs = context.num_cells, context.num_seqs
         self.share, self.cut, self.decode = context.share, context.cut, context.decode
         self.save, self.load = context.save, context.load
-        self.compile, self.is_compiled = grammars.compile, grammars.is_compiled
+        self.compile, self.compiled = grammars.compile, grammars.compiled
 
     def attach(
         self,

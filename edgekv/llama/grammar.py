@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 TEXT_LIMIT_BYTES = 256 * 1024
 CACHE_LIMIT_BYTES = 64 * 1024 * 1024
-"""Of compiled grammars that nobody may be using."""
+"""Of compiled grammars beside those in use."""
 NUM_REFUSALS = 64
 """So many refused grammars are remembered."""
 MAX_LEXER_STATES = 30_000
@@ -71,50 +72,64 @@ class Constraint:
         self._matcher.consume_token(token)
 
 
+class CompiledGrammar:
+    """`num_bytes` are what it takes."""
+
+    def __init__(self, matcher: LLMatcher, num_bytes: int) -> None:
+        self.matcher, self.num_bytes = matcher, num_bytes
+
+
 class GrammarCompiler:
-    """Compiles grammars for one vocabulary and keeps them. `compile` may run on another thread."""
+    """Compiles grammars for one vocabulary. Keeps the last ones, and those that somebody holds.
+
+    `compile` may run on another thread.
+    """
 
     def __init__(self, vocabulary: LlamaVocabulary, trial_command: Sequence[str]) -> None:
         self._vocabulary, self._trial_command = vocabulary, trial_command
         self._tokenizer: LLTokenizer | None = None
         self._lock = Lock()
-        self._ready: dict[Grammar, tuple[LLMatcher, int]] = {}
-        """With the bytes each takes; the one used last is at the end."""
+        self._last: dict[Grammar, CompiledGrammar] = {}
+        """The one used last is at the end."""
+        self._held: WeakValueDictionary[Grammar, CompiledGrammar] = WeakValueDictionary()
+        """Those in `_last`, and those that only others hold."""
         self._refused: dict[Grammar, RequestError] = {}
 
-    def is_compiled(self, grammar: Grammar) -> bool:
+    def compiled(self, grammar: Grammar) -> CompiledGrammar | None:
         with self._lock:
-            return grammar in self._ready
+            found = self._held.get(grammar)
+            if grammar in self._last:
+                self._last[grammar] = self._last.pop(grammar)
+        return found
 
     def compile(self, grammar: Grammar) -> None:
         """Have a grammar ready. Raises `InvalidValue` or `Unavailable`."""
-        with self._lock:
-            refused = self._refused.get(grammar)
-            if refused is not None:
-                raise refused
-            if grammar in self._ready:
-                return
+        if self.compiled(grammar) is not None:
+            return
+        if grammar in self._refused:
+            raise self._refused[grammar]
         try:
-            matcher, num_bytes = self._compiled(grammar)
+            compiled = self._compiled(grammar)
         except RequestError as error:
-            with self._lock:
-                self._refused[grammar] = error
-                _drop_oldest(self._refused, len(self._refused) - NUM_REFUSALS)
+            self._refused[grammar] = error
+            if len(self._refused) > NUM_REFUSALS:
+                del self._refused[next(iter(self._refused))]
             raise
         with self._lock:
-            self._ready[grammar] = matcher, num_bytes
-            self._evict()
+            self._last[grammar] = self._held[grammar] = compiled
+            total = sum(one.num_bytes for one in self._last.values())
+            while total > CACHE_LIMIT_BYTES and len(self._last) > 1:
+                total -= self._last.pop(next(iter(self._last))).num_bytes
 
     def start(self, grammar: Grammar, generated: Sequence[Token]) -> Constraint:
-        """A constraint that has seen `generated`. Compiles what is not ready any more."""
-        self.compile(grammar)
-        with self._lock:
-            entry = self._ready[grammar] = self._ready.pop(grammar)
-        matcher = entry[0].deep_copy()
+        """A constraint that has seen `generated`, of a grammar that is held."""
+        compiled = self.compiled(grammar)
+        assert compiled is not None, "whoever submits a request holds its grammar"
+        matcher = compiled.matcher.deep_copy()
         matcher.consume_tokens(list(generated))
         return Constraint(matcher, self._vocabulary.num_tokens, _noun(grammar))
 
-    def _compiled(self, grammar: Grammar) -> tuple[LLMatcher, int]:
+    def _compiled(self, grammar: Grammar) -> CompiledGrammar:
         try:
             from llguidance import LLMatcher, LLParserLimits
         except ImportError:
@@ -135,7 +150,7 @@ class GrammarCompiler:
             matcher.compute_bitmask()
         if matcher.is_error():
             raise _refusal(noun, matcher.get_error())
-        return matcher, num_bytes
+        return CompiledGrammar(matcher, num_bytes)
 
     def _tried(self, grammar: Grammar, source: str) -> int:
         """Bytes that a grammar takes. Raises `InvalidValue` if it is wrong or takes too much."""
@@ -173,11 +188,6 @@ class GrammarCompiler:
                 slices=[],
             )
         return self._tokenizer
-
-    def _evict(self) -> None:
-        total = sum(num_bytes for _, num_bytes in self._ready.values())
-        while total > CACHE_LIMIT_BYTES and len(self._ready) > 1:
-            total -= self._ready.pop(next(iter(self._ready)))[1]
 
 
 def _source(grammar: Grammar) -> str:
@@ -217,8 +227,3 @@ def _refusal(noun: str, words: str) -> InvalidValue:
     if reason.startswith("oneOf"):
         reason = "oneOf is not supported, anyOf is"
     return InvalidValue(PARAM, f"The {noun} cannot be followed: {reason[:200]}; change it.")
-
-
-def _drop_oldest(entries: dict[Grammar, RequestError], count: int) -> None:
-    for grammar in list(entries)[: max(0, count)]:
-        del entries[grammar]
