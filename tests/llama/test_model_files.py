@@ -11,6 +11,7 @@ from edgekv.core.plan import Choice, Opening
 from edgekv.core.request import Segment
 from edgekv.errors import ModelError, UnsupportedOption
 from edgekv.llama.backend import LlamaLibrary
+from edgekv.service.own_command import own_command
 
 pytestmark = pytest.mark.llama
 
