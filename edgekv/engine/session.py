@@ -166,7 +166,9 @@ class Session:
         text = TextStream(submit.stop)
         for token in submit.generated:
             text.push(piece(token))
-        return _Answer(text, piece, num_tokens=len(submit.generated))
+        grammar = submit.sampling.grammar
+        compiled = None if grammar is None else self.compiled(grammar)
+        return _Answer(text, piece, num_tokens=len(submit.generated), compiled=compiled)
 
     def _prompt_tokens(self, prompt: Prompt) -> tuple[Token, ...]:
         if isinstance(prompt, TextPrompt):
