@@ -7,9 +7,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from edgekv.errors import EdgeKVError, Overloaded
+from edgekv.server.anthropic import Messages
 from edgekv.server.completions import Completions
+from edgekv.server.embeddings import Embeddings
 from edgekv.server.errors import error_response
 from edgekv.server.inspection import Inspection
+from edgekv.server.responses import Responses
 from edgekv.server.served import ServedModel
 from edgekv.service.worker import LoadStep, Worker
 
@@ -29,7 +32,14 @@ class Api:
         await self._model.close()
 
     def routes(self) -> list[Route]:
-        return [*Completions(self._model).routes(), *self._inspection.routes()]
+        parts = (
+            Completions(self._model),
+            Embeddings(self._model),
+            Responses(self._model),
+            Messages(self._model),
+            self._inspection,
+        )
+        return [route for part in parts for route in part.routes()]
 
     def answer_error(self, request: Request, error: EdgeKVError) -> Response:
         if request.method == "POST":

@@ -40,18 +40,18 @@ class CompletionRequest(Generation, frozen=True, kw_only=True):
         return prompts_of("prompt", self.prompt)
 
 
-def prompts_of(field: str, given: str | list[Any]) -> list[Prompt]:
+def prompts_of(field: str, given: str | list[Any], most: int = MOST_PROMPTS) -> list[Prompt]:
     """One text, one list of token ids, or a list of such; raises `InvalidValue`."""
     match given:
         case str():
             return [_prompt(field, given)]
         case [int(), *_]:
             return [_prompt(field, given)]
-        case [_, *_] if len(given) <= MOST_PROMPTS:
+        case [_, *_] if len(given) <= most:
             return [_prompt(f"{field}[{i}]", one) for i, one in enumerate(given)]
     raise InvalidValue(
         field,
-        f"{field}: send a text, a list of token ids, or a list of up to {MOST_PROMPTS} of these.",
+        f"{field}: send a text, a list of token ids, or a list of up to {most} of these.",
     )
 
 

@@ -50,7 +50,7 @@ class Completions:
         submit = _submit(asked, asked.token_limit, talk.prompt, facts)
         submit = replace(
             submit,
-            sampling=replace(submit.sampling, grammar=talk.grammar),
+            sampling=talk.held(submit.sampling),
             shows_controls=talk.shows_controls,
         )
         turns = [

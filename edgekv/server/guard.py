@@ -85,10 +85,12 @@ def check_key(access: Access) -> Callable[[Scope], None]:
     def check(scope: Scope) -> None:
         if access.api_key is None or scope["path"] in OPEN_PATHS:
             return
-        scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        headers = Headers(scope=scope)
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            given = headers.get("x-api-key", "")  # where Anthropic's clients put it
         # Compared in constant time: the answer's delay must not tell how much was right.
-        is_right = hmac.compare_digest(given.strip().encode(), access.api_key.encode())
-        if scheme.lower() != "bearer" or not is_right:
+        if not hmac.compare_digest(given.strip().encode(), access.api_key.encode()):
             raise HTTPException(
                 401,
                 "Send the key that the server was started with, as 'Authorization: Bearer KEY'.",

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from edgekv.core.request import Priority, SamplingParams, Token
 from edgekv.errors import InvalidValue, RequestError, UnsupportedOption
@@ -56,18 +57,31 @@ class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     include_obfuscation: bool | None = None
 
 
-class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What chat and text completions have in common."""
-
-    neutral: ClassVar[Neutral] = NEUTRAL
+class SamplingFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all answers have in common."""
 
     model: str | None = None
-    max_tokens: Count | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Share | None = None
     top_k: Annotated[int, Meta(ge=0, le=LARGEST_COUNT)] | None = None
     min_p: Share | None = None
     seed: Seed | None = None
+    priority: Priority | None = None
+    stream: bool | None = None
+
+    def sampling(self, num_vocab: int) -> SamplingParams:
+        """The sampling asked for. Raises `InvalidValue` for what this vocabulary has not."""
+        names = set(SamplingParams.__struct_fields__) - {"logit_bias", "grammar", "top_logprobs"}
+        given = {name: getattr(self, name, None) for name in names}
+        return SamplingParams(**{name: value for name, value in given.items() if value is not None})
+
+
+class Generation(SamplingFields, frozen=True, kw_only=True):
+    """What chat and text completions have in common."""
+
+    neutral: ClassVar[Neutral] = NEUTRAL
+
+    max_tokens: Count | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     repeat_penalty: Annotated[float, Meta(gt=0, le=2)] | None = None
@@ -76,8 +90,6 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     n: NumChoices | None = None
     ignore_eos: bool | None = None
     cache_prompt: bool | None = None
-    priority: Priority | None = None
-    stream: bool | None = None
     stream_options: StreamOptions | None = None
 
     @property
@@ -90,12 +102,9 @@ class Generation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return None
 
     def sampling(self, num_vocab: int) -> SamplingParams:
-        """The sampling asked for; raises `InvalidValue` for a bias on no token."""
-        names = set(SamplingParams.__struct_fields__) - {"logit_bias", "grammar", "top_logprobs"}
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
         biases = (self.logit_bias or {}).items()
-        return SamplingParams(
-            **given,
+        return replace(
+            super().sampling(num_vocab),
             logit_bias=tuple((_token(text, num_vocab), bias) for text, bias in biases),
             top_logprobs=self.num_likeliest,
         )

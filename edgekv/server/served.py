@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from edgekv.core.frames import Submit
 from edgekv.core.plan import ModelFacts
-from edgekv.core.request import Grammar, RequestId, TextPrompt
+from edgekv.core.request import Grammar, RequestId, SamplingParams, TextPrompt
 from edgekv.errors import (
     EdgeKVError,
     InvalidValue,
@@ -37,15 +39,20 @@ ANY_NAME = "local"
 """A client that does not care what the model is called may ask for this."""
 
 
-class Talk(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Talk:
     """A conversation ready to be answered."""
 
     prompt: TextPrompt
-    reads: Any
+    reads: Callable[[], AnswerReader]
     """Makes a reader for one answer."""
     grammar: Grammar | None
     one_call: bool
     shows_controls: bool
+
+    def held(self, sampling: SamplingParams) -> SamplingParams:
+        """The same sampling, held to the answer's form."""
+        return replace(sampling, grammar=self.grammar)
 
 
 class ServedModel:
@@ -141,9 +148,16 @@ class ServedModel:
 
     async def _check_grammar(self, field: str, grammar: Grammar) -> None:
         try:
-            await self.worker.check_grammar(grammar)
+            with self.lacking():
+                await self.worker.check_grammar(grammar)
         except InvalidValue as error:
             raise InvalidValue(field, f"{field}: {error}") from None
+
+    @contextmanager
+    def lacking(self) -> Iterator[None]:
+        """What this machine or model never has is a 501, not a reason to ask again."""
+        try:
+            yield
         except Unavailable as error:
             if self.worker.state is not State.READY:
                 raise

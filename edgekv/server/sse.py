@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,21 +24,32 @@ DONE = b"data: [DONE]\n\n"
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class StreamForm:
+    event: Callable[[object], bytes]
+    error: Callable[[EdgeKVError], bytes]
+    end: bytes
+
+
 class EventStream(Response):
-    """One event a chunk, then `[DONE]`.
+    """One event a chunk, then the end of its form.
 
     An error before the first event is raised, so that it becomes an ordinary error answer; a
-    later one is the last event, without `[DONE]`, after `on_error` heard of it.
+    later one is the last event, without the end, after `on_error` heard of it.
     """
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, chunks: AsyncGenerator[object], on_error: Callable[[EdgeKVError], None]
+        self,
+        chunks: AsyncGenerator[object],
+        on_error: Callable[[EdgeKVError], None],
+        form: StreamForm | None = None,
     ) -> None:
         self.status_code, self.background = 200, None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._chunks, self._on_error = chunks, on_error
+        self._form = form or PLAIN_EVENTS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(ClientDisconnect):
@@ -57,18 +69,32 @@ class EventStream(Response):
         try:
             async with aclosing(with_heartbeats(self._chunks, HEARTBEAT_SECONDS)) as chunks:
                 async for chunk in chunks:
-                    await write(HEARTBEAT if chunk is None else event(chunk))
-            await write(DONE)
+                    await write(HEARTBEAT if chunk is None else self._form.event(chunk))
+            await write(self._form.end)
         except EdgeKVError as error:
             if not is_started:
                 raise
             self._on_error(error)
-            await write(event(answer_of(error)))
+            await write(self._form.error(error))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def event(value: object) -> bytes:
     return b"data: " + msgspec.json.encode(value) + b"\n\n"
+
+
+def named_event(value: object) -> bytes:
+    """For a mapping whose `type` is the event's name."""
+    assert isinstance(value, Mapping)
+    return f"event: {value['type']}\n".encode() + event(value)
+
+
+PLAIN_EVENTS = StreamForm(event, lambda error: event(answer_of(error)), DONE)
+NAMED_EVENTS = StreamForm(named_event, lambda error: named_event(_error_event(error)), b"")
+
+
+def _error_event(error: EdgeKVError) -> dict[str, object]:
+    return {"type": "error", "error": msgspec.to_builtins(answer_of(error).error)}
 
 
 async def with_heartbeats(chunks: AsyncGenerator[T], seconds: float) -> AsyncGenerator[T | None]:
