@@ -10,6 +10,8 @@ CMAKE_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Two workers; what loads a real model stays in one of them (tests/conftest.py).
+SPREAD := -n 2 --dist loadgroup
 STARTER := models/SmolLM2-135M-Instruct.Q4_1.gguf
 GEMMA := models/gemma-3-270m-Q4_K_M.gguf
 # Only warnings and errors, and on stderr: stdout belongs to the command that was asked for.
@@ -32,14 +34,14 @@ plan: $(VENV)/run-installed $(if $(MODEL),,$(STARTER))  ## what would be allocat
 model: $(STARTER)  ## fetch the starter model (98 MB) and verify it
 
 test: $(VENV)/dev-installed $(STARTER) $(GEMMA)  ## the tests, real models included
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
 check: $(VENV)/dev-installed $(STARTER) $(GEMMA)  ## everything CI checks: format, lint, types, imports, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SPREAD)
 
 format: $(VENV)/dev-installed  ## mend the format and what the linter can mend
 	$(BIN)/ruff format .
