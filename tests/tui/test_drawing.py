@@ -163,6 +163,26 @@ async def test_a_window_that_is_too_small_says_so_and_comes_back_with_everything
         assert chat.prompt.text == "x"
 
 
+@pytest.mark.parametrize(
+    ("opens", "closes"), [("x", "backspace"), ("f1", "f1"), ("f2", "escape"), ("ctrl+p", "escape")]
+)
+async def test_the_window_may_have_any_size_at_any_time(opens: str, closes: str) -> None:
+    wide = "한국어 👩\u200d👩\u200d👧 " * 9
+    async with open_chat(ScriptedWorker(Script(words=(MARKDOWN + wide,)))) as chat:
+        await chat.ask(wide)
+        await chat.pilot.press(opens)
+        sizes = [
+            *((width, 24) for width in range(1, 45)),
+            *((80, height) for height in range(1, 18)),
+        ]
+        for width, height in sizes:
+            await chat.pilot.resize_terminal(width, height)
+            assert chat.app.is_running
+        await chat.pilot.resize_terminal(80, 24)
+        await chat.pilot.press(closes)
+        await chat.shows("1 token")
+
+
 async def test_wide_characters_leave_the_frame_straight() -> None:
     wide = "한국어 漢字 👩\u200d👩\u200d👧 ❤\ufe0f 👍🏽 " * 6
     async with open_chat(ScriptedWorker(Script(words=(wide,)))) as chat:
