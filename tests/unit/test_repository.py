@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from tests.conftest import MODELS, REPOSITORY
 
 README, CONTRIBUTING = REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"
 DOCUMENTS = [README, CONTRIBUTING, MODELS / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+
+for_each_document = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
+)
 
 
 def read(name: str) -> str:
@@ -66,6 +71,16 @@ def row_of(module: Path) -> str:
     return f"| `{module.relative_to(REPOSITORY / 'edgekv').as_posix()}` | {job} |"
 
 
+def needed_by(requirement: Requirement) -> list[Requirement]:
+    """What an installed distribution asks for on this system, with the extras it was asked with."""
+    extras = requirement.extras or {""}
+    return [
+        needed
+        for needed in map(Requirement, metadata.requires(requirement.name) or [])
+        if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in extras)
+    ]
+
+
 def test_every_constraint_is_one_exact_version_and_names_no_host() -> None:
     lines = [line for line in read("constraints.txt").splitlines() if not line.startswith("#")]
     assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9][a-z0-9.]*", line)] == []
@@ -73,41 +88,50 @@ def test_every_constraint_is_one_exact_version_and_names_no_host() -> None:
     assert len(pins()) == len(lines)
 
 
+def test_no_dependency_is_asked_for_twice() -> None:
+    names = [requirement.name for requirement in requirements()]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_what_the_dependencies_need_themselves_is_pinned_too() -> None:
+    seen: set[tuple[str, frozenset[str]]] = set()
+    ahead = requirements()
+    while ahead:
+        requirement = ahead.pop()
+        key = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if key not in seen:
+            seen.add(key)
+            ahead += needed_by(requirement)
+    assert {name for name, _ in seen} == set(pins())
+
+
 @pytest.mark.parametrize("requirement", requirements(), ids=lambda requirement: requirement.name)
 def test_the_pinned_version_of_a_dependency_is_in_its_range(requirement: Requirement) -> None:
     assert requirement.specifier.contains(pins()[canonicalize_name(requirement.name)])
 
 
-@pytest.mark.parametrize(
-    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
-)
+@for_each_document
 def test_every_make_target_a_document_names_exists(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     named = re.findall(r"(?:^ +|`)make (?:[A-Z_]+=\S+ )*([a-z]+)", text, re.MULTILINE)
     assert set(named) <= make_targets()
 
 
-@pytest.mark.parametrize(
-    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
-)
+@for_each_document
 def test_every_command_a_document_names_exists(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     named = re.findall(r"(?:^ +|`)edgekv ([a-z]+)", text, re.MULTILINE)
     assert set(named) <= set(COMMANDS)
 
 
-@pytest.mark.parametrize(
-    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
-)
+@for_each_document
 def test_every_link_into_the_repository_leads_somewhere(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize(
-    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
-)
+@for_each_document
 def test_every_module_a_document_names_exists(document: Path) -> None:
     named = set(re.findall(r"`([\w/]+/\w+\.py)`", document.read_text(encoding="utf-8")))
     roots = [REPOSITORY, REPOSITORY / "edgekv"]
