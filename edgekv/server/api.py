@@ -10,8 +10,9 @@ from edgekv.errors import EdgeKVError, Overloaded
 from edgekv.server.anthropic import Messages
 from edgekv.server.completions import Completions
 from edgekv.server.embeddings import Embeddings
-from edgekv.server.errors import error_response
+from edgekv.server.errors import error_response, json_response
 from edgekv.server.inspection import Inspection
+from edgekv.server.openapi import document
 from edgekv.server.responses import Responses
 from edgekv.server.served import ServedModel
 from edgekv.service.worker import LoadStep, Worker
@@ -39,7 +40,13 @@ class Api:
             Messages(self._model),
             self._inspection,
         )
-        return [route for part in parts for route in part.routes()]
+        return [
+            *(route for part in parts for route in part.routes()),
+            Route("/openapi.json", self.describe),
+        ]
+
+    async def describe(self, _: Request) -> Response:
+        return json_response(document())
 
     def answer_error(self, request: Request, error: EdgeKVError) -> Response:
         if request.method == "POST":
