@@ -59,9 +59,7 @@ async def _answer_once(model: ChatModel, asked: Conversation) -> None:
     try:
         await model.start(_tell_progress())
         write = _write_visible if sys.stdout.isatty() else _write
-        stats = await _write_answer(model, asked, write)
-        if notice := notice_words(stats, None):
-            click.echo(f"edgekv: {notice}", err=True)
+        _say(notice_words(await _write_answer(model, asked, write), None))
     finally:
         await model.close()
 
@@ -96,13 +94,11 @@ async def _reply(model: ChatModel, conversation: Conversation, question: str) ->
         _write_visible(text)
 
     try:
-        stats = await _write_answer(model, asked, write)
+        _say(notice_words(await _write_answer(model, asked, write), None))
     except EdgeKVError as error:
-        _talk(f"{notice_words(AnswerStats(), error)}\n")
+        _say(notice_words(AnswerStats(), error))
     except asyncio.CancelledError:
         _write("\n")
-    else:
-        _talk(f"{notice}\n" if (notice := notice_words(stats, None)) else "")
     return asked.reply("".join(said)) if said else conversation
 
 
@@ -139,6 +135,11 @@ def _read_stdin() -> str:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise click.UsageError("The standard input is not UTF-8 text.") from None
+
+
+def _say(sentence: str) -> None:
+    if sentence:
+        click.echo(f"edgekv: {visible(sentence)}", err=True)
 
 
 def _talk(text: str) -> None:

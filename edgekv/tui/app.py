@@ -14,19 +14,13 @@ from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widgets import TextArea
 
 from edgekv.errors import EdgeKVError
 from edgekv.service.conversation import ChatModel
 from edgekv.tui.chat import ChatScreen
 from edgekv.tui.keys import APP_KEYS
-from edgekv.tui.theme import (
-    DARK,
-    LIGHT,
-    TERMINAL_DARK,
-    extra_variables,
-    markdown_styles,
-)
+from edgekv.tui.prompt_input import PromptInput
+from edgekv.tui.theme import DARK, LIGHT, TERMINAL_DARK, extra_variables, markdown_styles
 
 SECONDS_TO_EXIT = 5.0
 """After a hang-up: how long the terminal may keep us, since writing to a dead one can block."""
@@ -72,21 +66,27 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
             self._end_on(signal.SIGHUP)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        yield from super().get_system_commands(screen)
-        yield SystemCommand("New conversation", "Forget this one", self.chat.action_new)
-        if self.chat.check_action("show_plan", ()):
-            yield SystemCommand("Memory plan", "Line by line", self.chat.action_show_plan)
-        if self.chat.check_action("copy", ()):
-            yield SystemCommand("Copy the last answer", "Its exact text", self.chat.action_copy)
+        chat = self.chat
+        commands = (
+            ("New conversation", "Forget this one", "new", chat.action_new),
+            ("Ask again", "Throw the last answer away", "regenerate", chat.action_regenerate),
+            ("Copy the last answer", "Its exact text", "copy", chat.action_copy),
+            ("Memory plan", "Line by line", "show_plan", chat.action_show_plan),
+            ("Theme", "Other colours", "", self.action_change_theme),
+            ("Keys", "What every key does", "", self.action_help),
+            ("Quit", "Leave at once", "", self.exit),
+        )
+        for title, help_text, action, callback in commands:
+            if chat.check_action(action, ()):
+                yield SystemCommand(title, help_text, callback)
 
     def action_interrupt(self) -> None:
-        focused = self.focused
-        selected = self.screen.get_selected_text() or (
-            focused.selected_text if isinstance(focused, TextArea) else ""
-        )
+        prompt = self.chat.query_one(PromptInput)
+        selected = self.screen.get_selected_text() or prompt.selected_text
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
+            prompt.move_cursor(prompt.cursor_location)
         elif self.chat.turn is not None:
             self.chat.action_stop()
         else:

@@ -16,7 +16,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 from textual.worker import Worker as Task
 
-from edgekv.errors import EdgeKVError
+from edgekv.core.events import FinishReason
+from edgekv.errors import EdgeKVError, PromptTooLong
 from edgekv.service.conversation import AnswerPart, AnswerStats, ChatModel, Conversation
 from edgekv.service.worker import LoadStep, State
 from edgekv.tui.answer import Answer
@@ -178,7 +179,9 @@ class ChatScreen(Screen[None]):
         else:
             await self._withdraw(turn)
         if notice := notice_words(turn.stats, error):
-            await self.query_one(Transcript).add_notice(notice)
+            is_full = turn.stats.reason is FinishReason.LENGTH or isinstance(error, PromptTooLong)
+            hint = " Ctrl+N begins a new conversation." if is_full else ""
+            await self.query_one(Transcript).add_notice(notice + hint)
         self.refresh_bindings()
 
     async def _withdraw(self, turn: Turn) -> None:

@@ -1,8 +1,8 @@
 """Markdown in two shapes that look alike: one that grows, and one that stands.
 
 Textual's Markdown widget can be appended to but is a widget per block, and a conversation of
-them makes every frame slow. So an answer is one of them while it is written, and one Rich
-renderable in one widget from then on.
+them makes every frame slow. So only the end of the answer being written is one of them; what
+will not change any more is one Rich renderable in one widget.
 """
 
 from __future__ import annotations

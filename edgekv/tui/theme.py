@@ -37,8 +37,8 @@ LIGHT = Theme(
     dark=False,
     variables={"footer-key-foreground": "#1f7a68", "footer-background": "#fafaf7"},
 )
-TERMINAL_DARK, TERMINAL_LIGHT = "ansi-dark", "ansi-light"
-"""Textual's themes made of the terminal's own sixteen colours."""
+TERMINAL_DARK = "ansi-dark"
+"""Textual's theme made of the terminal's own sixteen colours."""
 
 
 def extra_variables(theme: Theme) -> dict[str, str]:

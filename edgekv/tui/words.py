@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from edgekv.core.events import FinishReason
 from edgekv.core.plan import MemoryPlan
-from edgekv.errors import EdgeKVError, PromptTooLong
+from edgekv.errors import EdgeKVError
 from edgekv.service.conversation import AnswerStats
 from edgekv.service.worker import LoadStep, State
 
@@ -77,14 +77,12 @@ def ending_words(stats: AnswerStats, error: EdgeKVError | None) -> str:
 
 
 def notice_words(stats: AnswerStats, error: EdgeKVError | None) -> str:
-    """The sentence below the conversation, if it takes one."""
-    if isinstance(error, PromptTooLong):
-        return f"{error} Your message is back in the box; Ctrl+N begins a new conversation."
+    """The sentence that must be said after an answer, if there is one."""
     if error is not None:
         return str(error)
     if stats.reason is FinishReason.LENGTH:
         return (
             f"The conversation has reached its context length of {stats.num_held:,} tokens; "
-            "Ctrl+N begins a new one, and a larger --ctx holds more."
+            "a larger --ctx holds more."
         )
     return ""

@@ -234,3 +234,15 @@ async def test_a_finished_answer_takes_on_another_theme(theme: Theme) -> None:
         primary = Color.parse(theme.primary).rich_color
         assert chat.colour_of("A heading") == primary
         assert chat.colour_of("return") != keyword
+
+
+async def test_the_palette_offers_what_can_be_done_now() -> None:
+    async with open_chat(ScriptedWorker(Script(words=("Yes.",))), (80, 40)) as chat:
+        await chat.shows("KV used")
+        await chat.pilot.press("ctrl+p")
+        await chat.shows("Memory plan")
+        assert "Ask again" not in chat.text()
+        await chat.pilot.press("escape")
+        await chat.ask("?")
+        await chat.pilot.press("ctrl+p")
+        await chat.shows("Ask again")

@@ -78,3 +78,13 @@ async def test_thousands_of_pasted_lines_all_arrive() -> None:
         await chat.paste(text)
         assert chat.prompt.text == text
         await chat.shows("04999")
+
+
+async def test_control_c_copies_what_is_selected_and_only_then_quits() -> None:
+    async with open_chat(ScriptedWorker()) as chat:
+        await chat.paste("two words")
+        await chat.pilot.press("ctrl+shift+left", "ctrl+c")
+        assert chat.app.clipboard == "words"
+        assert chat.app.is_running
+        await chat.pilot.press("ctrl+c")
+        await chat.until(lambda: not chat.app.is_running)

@@ -148,6 +148,7 @@ async def test_an_answer_that_fills_the_context_says_so() -> None:
     async with open_chat(ScriptedWorker(full)) as chat:
         await chat.ask("On and on.")
         await chat.shows("context length of 8,192 tokens")
+        assert "Ctrl+N begins a new conversation." in chat.text()
         assert chat.prompt.has_class("-out")
 
 
