@@ -34,7 +34,8 @@ def forced_call(tools: Sequence[Tool]) -> Grammar:
     """
     # References in a schema start at its root, which here is a definition of a larger one.
     definitions = {
-        f"tool_{i}": _moved(tool.parameters, f"#/$defs/tool_{i}") for i, tool in enumerate(tools)
+        f"tool_{i}": _moved(_closed(tool.parameters), f"#/$defs/tool_{i}")
+        for i, tool in enumerate(tools)
     }
     calls = [_call_schema(tool.name, f"#/$defs/tool_{i}") for i, tool in enumerate(tools)]
     schema = {"anyOf": calls} if len(calls) > 1 else calls[0]
@@ -67,6 +68,19 @@ def _call_schema(name: str, parameters: str) -> dict[str, Any]:
         "required": ["name", "arguments"],
         "additionalProperties": False,
     }
+
+
+def _closed(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same parameters and no others, unless the schema has a word for others."""
+    is_plain = set(parameters) <= {
+        "type",
+        "properties",
+        "required",
+        "description",
+        "title",
+        "$defs",
+    }
+    return {**parameters, "additionalProperties": False} if is_plain else parameters
 
 
 def _moved(schema: Any, root: str) -> Any:
