@@ -18,7 +18,7 @@ from tests.server.served import Served, serve
 
 pytestmark = pytest.mark.llama
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "8"))
 """For each path and each mode."""
 PATIENCE_SECONDS = 60
 ALLOWED = {501, 503}

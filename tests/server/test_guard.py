@@ -140,6 +140,14 @@ async def test_the_key_opens(behind: Open, authorization: str) -> None:
     assert (await behind(KEYED).get("/v1/models", headers=headers)).status_code == 200
 
 
+@pytest.mark.parametrize(("key", "status"), [("s3cret", 200), ("s3cre", 401), ("", 401)])
+async def test_anthropics_clients_have_a_header_of_their_own_for_the_key(
+    behind: Open, key: str, status: int
+) -> None:
+    response = await behind(KEYED).get("/v1/models", headers={"x-api-key": key})
+    assert response.status_code == status
+
+
 def test_a_key_is_not_shown_by_accident() -> None:
     assert "s3cret" not in repr(KEYED)
 

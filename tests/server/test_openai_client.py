@@ -117,8 +117,8 @@ def test_a_prompt_that_fills_the_context_is_refused(client: openai.OpenAI, lengt
 
 def test_refusals_are_the_clients_own_exceptions(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as refusal:
-        client.chat.completions.create(model="local", messages=user("hi"), n=2)
-    assert refusal.value.param == "n"
+        client.chat.completions.create(model="local", messages=user("hi"), store=True)
+    assert refusal.value.param == "store"
     with pytest.raises(openai.NotFoundError) as unknown:
         client.chat.completions.create(model="gpt-9", messages=user("hi"))
     assert unknown.value.code == "model_not_found"

@@ -13,8 +13,7 @@ from edgekv.core.request import Segment, TextPrompt
 from edgekv.errors import InvalidValue
 from edgekv.service import templates
 from edgekv.service.chat import ChatFormat
-from edgekv.service.messages import Message, ToolCall
-from edgekv.service.tools import Tool
+from edgekv.service.messages import Message
 from edgekv.service.turn_formats import PLAIN, template_of
 from tests.conftest import REPOSITORY
 
@@ -224,14 +223,6 @@ async def test_control_tokens_stay_text_where_the_template_takes_words_apart(mak
     )
 
 
-async def test_control_tokens_stay_text_in_the_arguments_of_a_call(make: Make) -> None:
-    call = ToolCall("1", "find", {"<x>": ["a<x>", {"deep": "<x>"}], "n": 10**30})
-    template = "{{ messages[0].tool_calls[0].function.arguments | tojson(ensure_ascii=True) }}"
-    prompt = await make(template, ("<x>",)).prompt([Message("assistant", tool_calls=(call,))])
-    assert whole(prompt) == '{"<x>": ["a<x>", {"deep": "<x>"}], "n": 1' + "0" * 30 + "}"
-    assert plain(prompt) == ["<x>", "<x>", "<x>"]
-
-
 async def test_the_longest_control_text_wins_and_overlaps_are_left(make: Make) -> None:
     prompt = await make("{{ messages[0].content }}", ("<x", "<x>", ">y")).prompt(
         [Message("user", "<x>y<x")]
@@ -300,42 +291,3 @@ def test_a_missing_or_empty_template_is_said(
 ) -> None:
     assert template_of(facts(template, ())) == PLAIN
     assert "no chat template" in caplog.text
-
-
-TALK = [
-    Message("system", "Be brief."),
-    Message("user", "How warm is it?"),
-    Message(
-        "assistant",
-        tool_calls=(ToolCall("1", "warmth", {"room": "a"}), ToolCall("2", "warmth", {"room": "b"})),
-    ),
-    Message("tool", "20", tool_call_id="1"),
-    Message("tool", "21", tool_call_id="2"),
-]
-WARMTH = Tool("warmth", "how warm a room is", {"type": "object"})
-
-
-async def test_a_template_that_knows_no_tools_is_told_of_them_in_words(make: Make) -> None:
-    text = whole(await make(CHATML).prompt(TALK, [WARMTH]))
-    system, user, calls, results, _ = text.split("<|im_start|>")[1:]
-    assert system.startswith("system\nBe brief.")
-    assert '"name": "warmth"' in system
-    assert user == "user\nHow warm is it?<|im_end|>\n"
-    assert calls.count("<tool_call>") == 2
-    assert '{"name": "warmth", "arguments": {"room": "b"}}' in calls
-    assert results.startswith("user\n<tool_response>\n20\n</tool_response>\n<tool_response>\n21")
-
-
-async def test_a_template_that_knows_tools_gets_them_in_transformers_shape(make: Make) -> None:
-    text = whole(await make("{{ tools | tojson }}{{ messages | length }}").prompt(TALK, [WARMTH]))
-    assert text == (
-        '[{"type": "function", "function": {"name": "warmth", '
-        '"description": "how warm a room is", "parameters": {"type": "object"}}}]5'
-    )
-
-
-async def test_without_calls_nothing_is_added(make: Make) -> None:
-    plain = [Message("user", "hi")]
-    assert whole(await make(CHATML).prompt(plain)) == (
-        "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
-    )
