@@ -17,8 +17,8 @@ from edgekv.tui.visible import visible
 
 SECONDS_BETWEEN_DRAWS = 0.1
 """Every draw takes processor time away from the engine, which shares the machine."""
-RESTS = 4
-"""How many times as long as a draw took there is none."""
+RESTS = 6
+"""How many times as long as a draw took there is none: it may take a seventh of a processor."""
 MOST_GROWING = 2000
 """Characters. A growing text costs more with each of them, so what is settled stands still."""
 
@@ -94,8 +94,13 @@ class Answer(Vertical):
                 await self._growing.append(visible(text))
             if len(self._growing.source) > MOST_GROWING:
                 await self._settle()
-            ended = time.monotonic()
-            self._rest_until = ended + RESTS * (ended - began)
+            self._rest_after(began)
+            self.call_after_refresh(self._rest_after, began)
+
+    def _rest_after(self, began: float) -> None:
+        """Rest once from what has been done so far, and again when it is on the screen."""
+        now = time.monotonic()
+        self._rest_until = now + RESTS * (now - began)
 
     async def _settle(self) -> None:
         cut = cut_settled(self._growing.source)

@@ -106,14 +106,12 @@ def test_no_color_means_no_colour_at_all(starter_model: Path) -> None:
 def test_a_dumb_terminal_gets_a_prompt_and_not_one_control_sequence(starter_model: Path) -> None:
     with open_terminal(starter_model, TERM="dumb") as terminal:
         terminal.expect("> ")
-        terminal.send("What is the capital of France?\n")
-        terminal.expect("France?\r\n")
-        terminal.expect("\r\n> ")
-        terminal.send(STORY)
-        terminal.expect("lighthouse.\r\n")
-        terminal.expect(" ")
-        terminal.send(CTRL_C)  # stops the answer
-        terminal.expect("\r\n> ")
+        for _ in range(2):
+            terminal.send(STORY)
+            terminal.expect("lighthouse.\r\n")
+            terminal.expect(" ")
+            terminal.send(CTRL_C)  # stops the answer
+            terminal.expect("\r\n> ")
         terminal.send(CTRL_D)
         assert terminal.wait() == 0
         assert b"\x1b" not in terminal.output
@@ -131,12 +129,13 @@ def chat(*arguments: str, asked: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def test_a_pipe_gets_the_answer_and_nothing_else(starter_model: Path) -> None:
-    done = chat(str(starter_model), "-p", "Which language is this?", asked="print('hi')\n")
+    # A model this small may run on to the end of the context, and then says so.
+    question = "Which language is this?"
+    done = chat(str(starter_model), "--ctx", "256", "-p", question, asked="print('hi')\n")
     assert done.returncode == 0
     assert done.stdout.strip()
     assert done.stdout.endswith("\n")
     assert "\x1b" not in done.stdout
-    # With a model this small an answer may run to the end of the context, and then says so.
     assert done.stderr == "" or "context length" in done.stderr
 
 
