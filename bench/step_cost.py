@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from edgekv import __version__
 from edgekv.core.batch import BatchPlan, DecodeStatus
-from edgekv.core.request import Request, RequestId, SamplingParams, SeqId, Token
+from edgekv.core.request import Grammar, Request, RequestId, SamplingParams, SeqId, Token
 from edgekv.engine.engine import Engine, Limits
 
 
@@ -57,6 +57,15 @@ class NoWork:
 
     def sample(self, seq_id: SeqId) -> Token:
         return Token(7)
+
+    def logprob(self, seq_id: SeqId) -> None: ...
+
+    def compile(self, grammar: Grammar) -> None: ...
+
+    def compiled(self, grammar: Grammar) -> None: ...
+
+    def embed(self, tokens: Sequence[Token]) -> tuple[float, ...]:
+        return (1.0,)
 
     def close(self) -> None: ...
 
