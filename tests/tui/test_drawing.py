@@ -171,10 +171,8 @@ async def test_the_window_may_have_any_size_at_any_time(opens: str, closes: str)
     async with open_chat(ScriptedWorker(Script(words=(MARKDOWN + wide,)))) as chat:
         await chat.ask(wide)
         await chat.pilot.press(opens)
-        sizes = [
-            *((width, 24) for width in range(1, 45)),
-            *((80, height) for height in range(1, 18)),
-        ]
+        sizes = [(width, 24) for width in (*range(1, 13), 20, 39, 40, 77, 78)]
+        sizes += [(80, height) for height in (1, 2, 3, 5, 9, 10, 15, 16, 60)]
         for width, height in sizes:
             await chat.pilot.resize_terminal(width, height)
             assert chat.app.is_running
