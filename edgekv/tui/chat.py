@@ -182,6 +182,7 @@ class ChatScreen(Screen[None]):
             is_full = turn.stats.reason is FinishReason.LENGTH or isinstance(error, PromptTooLong)
             hint = " Ctrl+N begins a new conversation." if is_full else ""
             await self.query_one(Transcript).add_notice(notice + hint)
+        self._look()
         self.refresh_bindings()
 
     async def _withdraw(self, turn: Turn) -> None:

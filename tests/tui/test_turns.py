@@ -28,7 +28,7 @@ async def test_an_answer_appears_with_its_figures() -> None:
         assert "2 tokens · " in chat.text()
         assert "tok/s · first token" in chat.text()
         assert "reused 31 of 40" in chat.text()
-        assert "context 42 of 8,192 tokens" in chat.text()
+        await chat.shows("context 42 of 8,192 tokens")
 
 
 async def test_a_message_sent_while_the_model_loads_is_answered_when_it_is_ready() -> None:
@@ -149,7 +149,7 @@ async def test_an_answer_that_fills_the_context_says_so() -> None:
         await chat.ask("On and on.")
         await chat.shows("context length of 8,192 tokens")
         assert "Ctrl+N begins a new conversation." in chat.text()
-        assert chat.prompt.has_class("-out")
+        await chat.until(lambda: chat.prompt.has_class("-out"))
 
 
 async def test_the_context_meter_warns_before_the_window_is_full() -> None:
