@@ -28,7 +28,7 @@ SCHEMA = 1
 MOST_ROUNDS = 8
 """Rounds of search and dry run; two are usual."""
 FEW_CORES = 4
-HOST_CACHE_PART = 16
+HOST_CACHE_PART = 20
 """The host cache may be one part in this many of everything else."""
 
 
