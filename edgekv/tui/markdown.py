@@ -42,8 +42,11 @@ CODE_THEMES = {(False, True): "nord", (False, False): "friendly"}
 
 
 def parser() -> MarkdownIt:
-    """Markdown as models write it. HTML stays text: dropping it would hide part of an answer."""
-    markdown = MarkdownIt("gfm-like", {"html": False, "linkify": False})
+    """Markdown as models write it. HTML stays text: dropping it would hide part of an answer.
+
+    So do link definitions: they would reach into parts of the answer that are settled already.
+    """
+    markdown = MarkdownIt("gfm-like", {"html": False, "linkify": False}).disable("reference")
     markdown.core.ruler.push("as_written", _as_written)
     return markdown
 

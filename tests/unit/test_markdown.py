@@ -77,6 +77,7 @@ def test_no_answer_however_broken_stops_the_screen(pieces: list[str], width: int
         ("a <b>bold</b>", "a <b>bold</b>"),
         ("[words](http://x.y/z)", "words (http://x.y/z)"),
         ("```\n\x1b[2J\n```", "  ␛[2J"),
+        ("[x]\n\n[x]: y", "[x]\n\n[x]: y"),
         ("&#8238;x &lt; y", "\N{REPLACEMENT CHARACTER}x < y"),
     ],
 )
@@ -126,6 +127,7 @@ def test_a_cut_between_blocks_changes_nothing_on_the_screen(pieces: list[str]) -
         ("```py\na = 1\nb = 2\nc", "```py\na = 1\nb = 2\n```", "```py\nc"),
         ("```py\na = 1\n```", "", "```py\na = 1\n```"),
         ("text\n\n```py\na\nb", "text\n\n", "```py\na\nb"),
+        ("# [x]: y\n## x\n[x]: y\n", "# [x]: y\n## x\n", "[x]: y\n"),
     ],
 )
 def test_what_is_settled_ends_before_the_last_block_entry_or_line(
