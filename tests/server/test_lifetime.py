@@ -40,11 +40,8 @@ class Server:
         )
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> signal.Signals:
-        # Where the server does not listen for it, the signal would end pytest itself.
-        if not self.running.done() and callable(signal.getsignal(number)):
+        if callable(signal.getsignal(number)):  # else it would end pytest itself
             signal.raise_signal(number)
-        else:
-            self.running.cancel()
         return await self.running
 
 
