@@ -15,6 +15,7 @@ import msgspec
 
 from edgekv.core.events import ErrorInfo, StreamEvent
 from edgekv.core.inspection import CacheView, PromptStart
+from edgekv.core.look import EngineLook
 from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
 from edgekv.core.request import (
     Grammar,
@@ -85,6 +86,12 @@ class Inspect(msgspec.Struct, frozen=True, tag=True):
     call: int
 
 
+class Look(msgspec.Struct, frozen=True, tag=True):
+    """Ask what runs and waits: cheap enough for a few times a second."""
+
+    call: int
+
+
 class CheckGrammar(msgspec.Struct, frozen=True, tag=True):
     """Ask whether answers can be held to a grammar, before one is asked for. `Accepted`, or
     `Refused` with an `InvalidValue` that says why not, or `Unavailable` on machines without it.
@@ -117,6 +124,7 @@ Command: TypeAlias = (
     | Tokenize
     | Detokenize
     | Inspect
+    | Look
     | CheckGrammar
     | Embed
 )
@@ -163,6 +171,11 @@ class Inspection(msgspec.Struct, frozen=True, tag=True):
     view: CacheView
     starts: tuple[PromptStart, ...]
     """The last requests that started, the oldest first."""
+
+
+class Looked(msgspec.Struct, frozen=True, tag=True):
+    call: int
+    look: EngineLook
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):
@@ -219,7 +232,16 @@ class StepFrame(msgspec.Struct, frozen=True, tag=True):
 
 
 Reply: TypeAlias = (
-    Described | DryRunDone | Opened | Tokens | Text | Inspection | Accepted | Embedded | Refused
+    Described
+    | DryRunDone
+    | Opened
+    | Tokens
+    | Text
+    | Inspection
+    | Looked
+    | Accepted
+    | Embedded
+    | Refused
 )
 EngineFrame: TypeAlias = Reply | Progress | StepFrame
 

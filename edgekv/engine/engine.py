@@ -19,8 +19,10 @@ from edgekv.core.events import (
 )
 from edgekv.core.frames import Snapshot
 from edgekv.core.inspection import CacheView, PromptStart
+from edgekv.core.look import EngineLook
 from edgekv.core.ports import Backend
 from edgekv.core.request import Request, RequestId, SeqId, Token
+from edgekv.engine.looking import look_at
 from edgekv.engine.metrics import Metrics
 from edgekv.engine.pacing import Pace
 from edgekv.engine.scheduler import Scheduler, Start
@@ -151,6 +153,10 @@ class Engine:
     def view(self) -> CacheView:
         """For people: who holds which cells now."""
         return self._cache.view()
+
+    def look(self) -> EngineLook:
+        """For people: what runs and waits now."""
+        return look_at(self._scheduler, self._cache.held())
 
     def rest(self) -> bool:
         """While idle, do one piece of what can wait; False if there is nothing left to do."""

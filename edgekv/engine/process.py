@@ -25,6 +25,8 @@ from edgekv.core.frames import (
     EngineFrame,
     Inspect,
     Inspection,
+    Look,
+    Looked,
     Open,
     Opened,
     Progress,
@@ -44,7 +46,7 @@ from edgekv.engine.embedding import EmbeddingLine
 from edgekv.engine.session import Session
 from edgekv.errors import EdgeKVError, NotReady
 
-Question: TypeAlias = Tokenize | Detokenize | Inspect
+Question: TypeAlias = Tokenize | Detokenize | Inspect | Look
 """What an open model answers at once."""
 Inbox: TypeAlias = SimpleQueue[Command | Compiled]
 
@@ -231,3 +233,5 @@ def _ask(session: Session, command: Question) -> Reply:
             return Text(call, session.detokenize(tokens))
         case Inspect(call):
             return Inspection(call, *session.inspect())
+        case Look(call):
+            return Looked(call, session.look())

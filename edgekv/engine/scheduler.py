@@ -85,6 +85,10 @@ class Scheduler:
     def num_free_slots(self) -> int:
         return self._slots - len(self._running)
 
+    def waiting(self) -> list[Waiting]:
+        """The next to start first."""
+        return self._line.in_order()
+
     def submit(self, request: Request) -> None:
         """Queue a request that fits at least when nothing else runs."""
         if request.id in self._line or self._find(request.id):

@@ -24,6 +24,7 @@ from edgekv.core.events import (
 )
 from edgekv.core.frames import Snapshot, Submit
 from edgekv.core.inspection import CacheView, PromptStart
+from edgekv.core.look import EngineLook
 from edgekv.core.plan import Opening
 from edgekv.core.ports import Backend, Vocabulary
 from edgekv.core.request import Grammar, Prompt, Request, RequestId, TextPrompt, Token
@@ -98,6 +99,9 @@ class Session:
         """How many cells there are, who holds them, and what the last prompts found."""
         starts = tuple(map(self._with_text, self._engine.starts))
         return self._backend.num_cells, self._engine.view(), starts
+
+    def look(self) -> EngineLook:
+        return self._engine.look()
 
     def snapshot(self) -> Snapshot:
         return self._engine.snapshot()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from edgekv.core.inspection import CacheView, Miss
+from edgekv.core.inspection import CacheView, HeldRun, Miss
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.radix_tree import Prefix
 
@@ -99,8 +99,11 @@ class CellCache(Protocol):
     def rest(self) -> bool:
         """Do one piece of what can wait until nothing runs; False if there is nothing."""
 
+    def held(self) -> tuple[HeldRun, ...]:
+        """Who holds which cells now."""
+
     def view(self) -> CacheView:
-        """For people: who holds what now."""
+        """For people: who holds what now, and what the store has."""
 
     def counts(self) -> CellCounts: ...
 

@@ -61,12 +61,14 @@ class PrefixCache:
         reserved = min(self._reserved.total, self._num_cells - tree.num_cells)
         return CellCounts(tree.num_cells, tree.num_shared, tree.num_kept, reserved)
 
-    def view(self) -> CacheView:
-        runs = tuple(
+    def held(self) -> tuple[HeldRun, ...]:
+        return tuple(
             HeldRun(start, len(node.tokens), tuple(sorted(node.running)), tuple(sorted(node.kept)))
             for start, node in self._tree.runs()
         )
-        return CacheView(runs, self._swap.store.runs(), NOTE)
+
+    def view(self) -> CacheView:
+        return CacheView(self.held(), self._swap.store.runs(), NOTE)
 
     def store_counts(self) -> StoreCounts:
         return self._swap.counts()

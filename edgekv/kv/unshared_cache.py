@@ -52,9 +52,11 @@ class UnsharedCache:
         reserved = min(self._reserved.total, self._num_cells - used)
         return CellCounts(used, shared=0, kept=0, reserved=reserved)
 
+    def held(self) -> tuple[HeldRun, ...]:
+        return tuple(HeldRun(0, len(t), (s,), ()) for s, t in self._tokens.items())
+
     def view(self) -> CacheView:
-        runs = tuple(HeldRun(0, len(t), (s,), ()) for s, t in self._tokens.items())
-        return CacheView(runs, self._swap.store.runs(), NOTE)
+        return CacheView(self.held(), self._swap.store.runs(), NOTE)
 
     def store_counts(self) -> StoreCounts:
         return self._swap.counts()
