@@ -4,7 +4,9 @@ EdgeKVError
 ├── ModelError          (the file is missing, damaged, or not a model llama.cpp can open)
 ├── DoesNotFit          (no plan satisfies the request in this memory)
 ├── EngineDied          (the engine process ended while it was needed)
+├── HubError            (a hub cannot be reached, refuses, or sends something else than the file)
 ├── Unavailable         (this machine or build cannot do it; the message says what can)
+├── NotSaved            (the file of the conversations cannot be read or written)
 ├── NotReady            (the model is still loading, or no longer open; try again later)
 ├── Overloaded          (the queue is full; becomes an HTTP 429)
 └── RequestError        (the caller's fault; becomes an HTTP 400)
@@ -42,8 +44,16 @@ class EngineDied(EdgeKVError):
     code = "engine_died"
 
 
+class HubError(EdgeKVError):
+    code = "hub_error"
+
+
 class Unavailable(EdgeKVError):
     code = "unavailable"
+
+
+class NotSaved(EdgeKVError):
+    code = "not_saved"
 
 
 class NotReady(EdgeKVError):
