@@ -7,11 +7,11 @@ wishes ─▶ search ─▶ the best choice by estimate ─▶ dry run ─▶ do
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from edgekv.budget.devices import read_budget
+from edgekv.budget.devices import Budget, read_budget
 from edgekv.budget.dry_run import Allocator, AskLibrary, DryRun
 from edgekv.budget.geometry import read_geometry
 from edgekv.budget.judge import Judge, sum_bytes
@@ -46,34 +46,61 @@ async def plan_memory(
     the vocabulary. Raises `DoesNotFit`, `InvalidValue` for a wish that nothing can keep, and
     `ModelError` where the library refuses the model.
     """
-    budget = read_budget(devices, machine, wish)
-    geometry = read_geometry(facts.metadata)
-    case = Case(
-        facts=facts,
-        geometry=geometry,
-        wish=wish,
-        most_slots=4 if machine.cores.value <= FEW_CORES and not budget.has_gpu else 8,
-        threads=_threads(machine, wish),
-        gpu_layers=wish.gpu_layers or 0,
-    )
-    check_wish(case, budget)
-    engine = Engine(facts, geometry, wish.use_mmap, runtime_bytes)
-    judge = Judge(budget, engine, Allocator(facts, dry_run))
-    if budget.has_gpu and wish.gpu_layers is None:
+    basis = Basis(facts, devices, machine, wish, runtime_bytes)
+    case, judge = basis.case(), basis.judge(dry_run)
+    check_wish(case, judge.budget)
+    if judge.budget.has_gpu and wish.gpu_layers is None:
         case = await _offloaded(case, judge)
-    run = _with_host_cache(case, judge, await _settle(case, judge))
-    lines = judge.lines(run)
-    return MemoryPlan(
-        schema=SCHEMA,
-        model=planned_model(facts, geometry, run),
-        devices=planned_devices(devices, budget, lines),
-        choice=run.choice,
-        lines=lines,
-        total_bytes=sum_bytes(lines),
-        budget_bytes=budget.total_bytes,
-        fits=True,
-        limits=limit_sentences(case, machine, budget, run.choice),
-    )
+    run = with_host_cache(case, judge, await _settle(case, judge))
+    return basis.plan(case, judge, run)
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What every plan for a model on a machine is made from."""
+
+    facts: ModelFacts
+    devices: tuple[DeviceInfo, ...]
+    machine: Machine
+    wish: Wish
+    runtime_bytes: int
+
+    @property
+    def budget(self) -> Budget:
+        return read_budget(self.devices, self.machine, self.wish)
+
+    def case(self) -> Case:
+        """With the wished number of GPU layers, or none."""
+        is_small = self.machine.cores.value <= FEW_CORES and not self.budget.has_gpu
+        return Case(
+            facts=self.facts,
+            geometry=read_geometry(self.facts.metadata),
+            wish=self.wish,
+            most_slots=4 if is_small else 8,
+            threads=_threads(self.machine, self.wish),
+            gpu_layers=self.wish.gpu_layers or 0,
+        )
+
+    def judge(self, dry_run: AskLibrary) -> Judge:
+        geometry = read_geometry(self.facts.metadata)
+        engine = Engine(self.facts, geometry, self.wish.use_mmap, self.runtime_bytes)
+        return Judge(self.budget, engine, Allocator(self.facts, dry_run))
+
+    def plan(self, case: Case, judge: Judge, run: DryRun) -> MemoryPlan:
+        """What a choice and its allocation come to."""
+        lines, budget = judge.lines(run), judge.budget
+        total = sum_bytes(lines)
+        return MemoryPlan(
+            schema=SCHEMA,
+            model=planned_model(self.facts, case.geometry, run),
+            devices=planned_devices(self.devices, budget, lines),
+            choice=run.choice,
+            lines=lines,
+            total_bytes=total,
+            budget_bytes=budget.total_bytes,
+            fits=total <= budget.total_bytes,
+            limits=limit_sentences(case, self.machine, budget, run.choice),
+        )
 
 
 def _threads(machine: Machine, wish: Wish) -> int:
@@ -102,7 +129,7 @@ async def _settle(case: Case, judge: Judge) -> DryRun:
     return run
 
 
-def _with_host_cache(case: Case, judge: Judge, run: DryRun) -> DryRun:
+def with_host_cache(case: Case, judge: Judge, run: DryRun) -> DryRun:
     """The same run with room for copies of conversations, if the plan may choose it.
 
     It is small, because cells in the pool serve every conversation better than copies do, and
