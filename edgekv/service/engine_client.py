@@ -17,6 +17,7 @@ from edgekv.core.frames import (
     Reply,
     Snapshot,
     StepFrame,
+    Submit,
     decode_engine_frame,
     encode,
     frame_length,
@@ -25,6 +26,7 @@ from edgekv.core.request import RequestId
 from edgekv.errors import EngineDied
 from edgekv.service.engine_log import EngineLog
 from edgekv.service.own_command import own_command
+from edgekv.service.rhythm import Rhythm
 
 ENVIRONMENT = {
     # An abort would start a debugger wherever one is installed.
@@ -42,7 +44,12 @@ SECONDS_OF_SILENCE = 600.0
 """How long work may be pending without a frame before the process counts as hung. One step of
 a 70B model on a slow processor takes minutes."""
 
-EventQueue = asyncio.Queue[StreamEvent | EngineDied]
+
+class Interrupted(Exception):
+    """The model is being opened in another way; the request goes on there."""
+
+
+EventQueue = asyncio.Queue[StreamEvent | EngineDied | Interrupted]
 
 
 class EngineClient:
@@ -63,6 +70,7 @@ class EngineClient:
         self._is_hung = False
         self._reading = asyncio.create_task(self._read())
         self.snapshot = Snapshot()
+        self.rhythm = Rhythm()
         self.death: EngineDied | None = None
         """Why the process can take no more frames."""
 
@@ -94,6 +102,8 @@ class EngineClient:
         """Queue a command for the pipe. A dead process is noticed by whoever waits for it."""
         if self.death is None:
             self._stdin.write(encode(command))
+            if isinstance(command, Submit):
+                self.rhythm.ask(command.request_id)
 
     async def call(
         self,
@@ -131,6 +141,11 @@ class EngineClient:
     def close_stream(self, request_id: RequestId) -> None:
         self._streams.pop(request_id, None)
 
+    def interrupt_streams(self) -> None:
+        """End every stream with `Interrupted`, behind what has come for it."""
+        for queue in self._streams.values():
+            queue.put_nowait(Interrupted())
+
     async def close(self) -> None:
         """End the process and everything that waits for it."""
         self._stdin.close()
@@ -167,6 +182,7 @@ class EngineClient:
     def _receive(self, frame: EngineFrame) -> None:
         if isinstance(frame, StepFrame):
             self.snapshot = frame.snapshot
+            self.rhythm.hear(frame.events)
             for event in frame.events:
                 if queue := self._streams.get(event.request_id):
                     queue.put_nowait(event)

@@ -24,6 +24,7 @@ from edgekv.core.events import Delta, Finished, Started
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId, Token
 from edgekv.errors import EngineDied
+from edgekv.service.engine_client import Interrupted
 
 Stream: TypeAlias = AsyncGenerator[Started | Delta | Finished]
 
@@ -38,8 +39,9 @@ class Recovery:
     async def stream(self, submit: Submit, attempt: Callable[[Submit], Stream]) -> Stream:
         """The events of one request over as many engines as it takes.
 
-        `attempt` runs it on a living engine and raises `EngineDied` when that ends. Raises
-        `EngineDied` for a request that the engine died of while it ran alone.
+        `attempt` runs it on a living engine and raises `EngineDied` when that ends, or
+        `Interrupted` when its model is opened in another way. Raises `EngineDied` for a request
+        that the engine died of while it ran alone.
         """
         delivered: list[Token] = []
         is_started, num_deaths = False, 0
@@ -59,6 +61,8 @@ class Recovery:
                                 yield event
                             is_started = True
                     return
+                except Interrupted:
+                    continue  # nobody's fault: it goes on in the model as it is opened next
                 except EngineDied as death:
                     num_deaths += 1
                     self._suspects.add(submit.request_id)

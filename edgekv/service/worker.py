@@ -16,21 +16,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from edgekv.budget.machine import Machine, read_machine
-from edgekv.budget.planner import plan_memory
 from edgekv.budget.wish import Wish
 from edgekv.core.events import Failed, Finished
 from edgekv.core.frames import (
     Cancel,
     CheckGrammar,
-    Describe,
-    Described,
     Detokenize,
-    DryRun,
-    DryRunDone,
     Embed,
     Embedded,
     Inspect,
     Inspection,
+    Look,
+    Looked,
     Open,
     Opened,
     Snapshot,
@@ -39,11 +36,14 @@ from edgekv.core.frames import (
     Tokenize,
     Tokens,
 )
-from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts, Opening
+from edgekv.core.look import EngineLook
+from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts
 from edgekv.core.request import Grammar, Segment, TextPrompt, Token
 from edgekv.errors import DoesNotFit, EdgeKVError, EngineDied, ModelError, Unavailable
 from edgekv.service.conduct import AS_USUAL, Conduct
-from edgekv.service.engine_client import EngineClient
+from edgekv.service.drafts import Draft
+from edgekv.service.engine_client import EngineClient, Interrupted
+from edgekv.service.planning import Ground, plan_on, read_ground
 from edgekv.service.recovery import Recovery, Stream
 
 SHARE_AFTER_SHORTAGE = 0.8
@@ -73,17 +73,18 @@ class LoadStep:
 class Worker:
     """Owns one engine process on the running asyncio loop.
 
-    `facts`, `plan` and `allocation` are None until `start` has got that far.
+    `ground`, `facts`, `plan` and `allocation` are None until `start` has got that far.
     """
 
     def __init__(self, path: str, wish: Wish, conduct: Conduct = AS_USUAL) -> None:
-        self._path, self._wish, self._conduct = path, wish, conduct
+        self.path, self.wish, self.conduct = path, wish, conduct
         self._client: EngineClient | None = None
         self._restarting = asyncio.Lock()
         self._recovery = Recovery()
         self._hear: Callable[[LoadStep], None] = lambda _: None
         self.state = State.STARTING
         self.facts: ModelFacts | None = None
+        self.ground: Ground | None = None
         self.plan: MemoryPlan | None = None
         self.allocation: Allocation | None = None
         self.num_restarts = 0
@@ -106,7 +107,7 @@ class Worker:
         except EngineDied as death:
             await self._give_up()
             raise EngineDied(
-                f"llama.cpp broke down while loading {self._path}; try a smaller --memory."
+                f"llama.cpp broke down while loading {self.path}; try a smaller --memory."
             ) from death
         except BaseException:
             await self._give_up()
@@ -124,7 +125,7 @@ class Worker:
             # Reading and sizing are all that was asked, so the file is what it died of.
             await self._give_up()
             raise ModelError(
-                f"llama.cpp broke down while reading {self._path}; try another file of this model."
+                f"llama.cpp broke down while reading {self.path}; try another file of this model."
             ) from death
         except BaseException:
             await self._give_up()
@@ -148,9 +149,9 @@ class Worker:
         try:
             while not is_over:
                 event = await queue.get()
-                if isinstance(event, (Failed, EdgeKVError)):
+                if isinstance(event, (Failed, EdgeKVError, Interrupted)):
                     is_over = True
-                    raise event if isinstance(event, EdgeKVError) else event.error.to_error()
+                    raise event.error.to_error() if isinstance(event, Failed) else event
                 is_over = isinstance(event, Finished)
                 yield event
         finally:
@@ -191,6 +192,32 @@ class Worker:
         assert isinstance(reply, Inspection)
         return reply
 
+    async def look(self) -> EngineLook:
+        """What runs and waits now; nothing while no model is open."""
+        client = self._client
+        if self.state is not State.READY or client is None or client.death is not None:
+            return EngineLook()
+        reply = await client.call(Look)
+        assert isinstance(reply, Looked)
+        return reply.look
+
+    async def reopen(self, draft: Draft) -> None:
+        """Open the model as drafted. Answers under way go on in it from the tokens they have.
+
+        Raises the `EdgeKVError` of an opening that fails; then the model is open as before.
+        """
+        client = await self._living_client()
+        async with self._restarting:
+            before, self.plan = self.plan, draft.plan
+            client.interrupt_streams()
+            try:
+                await self._open()
+            except EdgeKVError:
+                self.plan = before
+                await (self._restart() if client.death else self._open())
+                raise
+            self.wish = draft.wish
+
     async def close(self) -> None:
         """End the engine process and every stream. Safe to call twice."""
         self._enter(State.CLOSED)
@@ -198,31 +225,17 @@ class Worker:
             await self._client.close()
 
     async def _plan(self, client: EngineClient, machine: Machine) -> MemoryPlan:
-        described = await client.call(lambda call: Describe(call, self._path))
-        assert isinstance(described, Described)
-        self.facts = described.facts
+        self.ground = await read_ground(client, self.path, machine)
+        self.facts = self.ground.described.facts
         self._enter(State.PLANNING)
-
-        async def dry_run(opening: Opening) -> Allocation:
-            reply = await client.call(lambda call: DryRun(call, opening))
-            assert isinstance(reply, DryRunDone)
-            return reply.allocation
-
-        self.plan = await plan_memory(
-            described.facts,
-            described.devices,
-            machine,
-            self._wish,
-            dry_run,
-            described.resident_bytes,
-        )
+        self.plan = await plan_on(client, self.ground, self.wish)
         return self.plan
 
     async def _open(self) -> None:
         assert self._client is not None
         assert self.plan is not None
         assert self.facts is not None
-        opening = self._conduct.opening(self.facts, self.plan.choice, use_mmap=self._wish.use_mmap)
+        opening = self.conduct.opening(self.facts, self.plan.choice, use_mmap=self.wish.use_mmap)
         self._enter(State.LOADING)
         reply = await self._client.call(
             lambda call: Open(call, opening),
@@ -263,11 +276,11 @@ class Worker:
         """A plan for less memory, or the same one where what the user fixed leaves no choice."""
         assert self.plan is not None
         smaller = int(self.plan.total_bytes * SHARE_AFTER_SHORTAGE)
-        before, self._wish = self._wish, replace(self._wish, memory_bytes=smaller)
+        before, self.wish = self.wish, replace(self.wish, memory_bytes=smaller)
         try:
             await self._plan(client, machine)
         except DoesNotFit as error:
-            self._wish = before
+            self.wish = before
             _log.warning("The engine ran out of memory and no smaller plan fits: %s", error)
 
     async def _give_up(self) -> None:

@@ -24,7 +24,7 @@ from edgekv.core.plan import (
 )
 from edgekv.engine.compiling import Compiled
 from edgekv.engine.process import EngineProcess
-from edgekv.service import worker as worker_module
+from edgekv.service import planning
 from edgekv.service.engine_client import SECONDS_OF_SILENCE, EngineClient
 from edgekv.service.engine_log import EngineLog
 from edgekv.service.worker import Worker
@@ -169,5 +169,5 @@ def in_loop_worker(library: FakeLibrary) -> Iterator[tuple[Worker, Engines]]:
     engines = Engines(library)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EngineClient, "start", engines.start)
-        patch.setattr(worker_module, "plan_memory", fixed_plan)
+        patch.setattr(planning, "plan_memory", fixed_plan)
         yield Worker(MODEL_PATH, Wish()), engines
