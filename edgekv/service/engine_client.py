@@ -12,6 +12,8 @@ from edgekv.core.frames import (
     LENGTH_BYTES,
     Command,
     EngineFrame,
+    Look,
+    Looked,
     Progress,
     Refused,
     Reply,
@@ -22,6 +24,7 @@ from edgekv.core.frames import (
     encode,
     frame_length,
 )
+from edgekv.core.look import EngineLook
 from edgekv.core.request import RequestId
 from edgekv.errors import EngineDied
 from edgekv.service.engine_log import EngineLog
@@ -130,6 +133,12 @@ class EngineClient:
         if isinstance(reply, Refused):
             raise reply.error.to_error()
         return reply
+
+    async def look(self) -> EngineLook:
+        """What runs and waits in the model that is open. Raises as `call`."""
+        reply = await self.call(Look)
+        assert isinstance(reply, Looked)
+        return reply.look
 
     def open_stream(self, request_id: RequestId) -> EventQueue:
         """A queue that gets the request's events, or the engine's death."""

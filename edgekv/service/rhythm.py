@@ -25,6 +25,10 @@ class Rhythm:
         self.gaps: deque[float] = deque(maxlen=NUM_REMEMBERED)
         """The longest of each of the last steps: between two pieces of the same answer."""
 
+    def times(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """`first_tokens` and `gaps`."""
+        return tuple(self.first_tokens), tuple(self.gaps)
+
     def ask(self, request_id: RequestId) -> None:
         self._asked[request_id] = self._clock()
 

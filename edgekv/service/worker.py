@@ -26,8 +26,6 @@ from edgekv.core.frames import (
     Embedded,
     Inspect,
     Inspection,
-    Look,
-    Looked,
     Open,
     Opened,
     Snapshot,
@@ -45,6 +43,7 @@ from edgekv.service.drafts import Draft
 from edgekv.service.engine_client import EngineClient, Interrupted
 from edgekv.service.planning import Ground, plan_on, read_ground
 from edgekv.service.recovery import Recovery, Stream
+from edgekv.service.report import Report
 
 SHARE_AFTER_SHORTAGE = 0.8
 """What an engine that ran out of memory gets of its plan the next time."""
@@ -192,14 +191,15 @@ class Worker:
         assert isinstance(reply, Inspection)
         return reply
 
-    async def look(self) -> EngineLook:
-        """What runs and waits now; nothing while no model is open."""
+    async def report(self) -> Report:
+        """What there is to show now. A dead engine is not started again for it."""
         client = self._client
-        if self.state is not State.READY or client is None or client.death is not None:
-            return EngineLook()
-        reply = await client.call(Look)
-        assert isinstance(reply, Looked)
-        return reply.look
+        if client is None:
+            return Report()
+        is_open = self.state is State.READY and client.death is None
+        look = await client.look() if is_open else EngineLook()
+        times, num_restarts = client.rhythm.times(), self.num_restarts
+        return Report(client.snapshot, look, self.plan, self.allocation, *times, num_restarts)
 
     async def reopen(self, draft: Draft) -> None:
         """Open the model as drafted. Answers under way go on in it from the tokens they have.

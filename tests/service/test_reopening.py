@@ -122,12 +122,12 @@ async def test_an_engine_that_dies_while_it_opens_is_started_again_as_before(
     assert (await reading)[0] == ANSWER
 
 
-async def test_a_look_shows_what_runs_and_a_closed_worker_nothing(worker: Worker) -> None:
+async def test_a_report_shows_what_runs_and_a_closed_worker_nothing(worker: Worker) -> None:
     reached = asyncio.Event()
     reading = asyncio.create_task(read(worker, "a", 5, reached))
     await reached.wait()
-    look = await worker.look()
+    look = (await worker.report()).look
     assert [request.request_id for request in look.running] == ["a"]
     await reading
     await worker.close()
-    assert await worker.look() == EngineLook()
+    assert (await worker.report()).look == EngineLook()
