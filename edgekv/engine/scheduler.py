@@ -178,6 +178,8 @@ class Scheduler:
         """End a request now, running or waiting. Of unknown ones there is nothing to tell."""
         waiting = self._line.leave(request_id)
         if waiting is not None:
+            if waiting.claim is not None:
+                self._cache.release(waiting.claim)
             return [Finished(request_id, reason, waiting.num_generated)]
         seq = self._find(request_id)
         return [self._finish(seq, reason)] if seq else []
@@ -209,16 +211,15 @@ class Scheduler:
         seq = Sequence(entry.request, acquired.seq_id, entry.tokens, acquired.num_known)
         seq.checkpoint = acquired.checkpoint
         seq.arrival, seq.rank, seq.num_overtaken = entry.arrival, entry.rank, entry.num_overtaken
-        num_lost = entry.num_lost or 0
-        if entry.is_suspended:
+        if entry.claim is not None:
+            self._cache.release(entry.claim)
             seq.resumed_length = len(entry.tokens)
         self._running[seq.seq_id] = seq
-        return Start(seq, acquired, max(0, num_lost - acquired.num_known))
+        return Start(seq, acquired, max(0, entry.num_lost - acquired.num_known))
 
     def _suspend(self, seq: Sequence) -> None:
         self._leave(seq.seq_id)
-        self._cache.suspend(seq.seq_id)
-        self._line.suspend(seq)
+        self._line.suspend(seq, self._cache.suspend(seq.seq_id))
 
     def _num_expected(self, request: Request, num_generated: int) -> int:
         """Cells that the rest of an answer will probably need, the next token's not counted."""

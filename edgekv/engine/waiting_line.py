@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from edgekv.core.request import Priority, Request, RequestId, Token
 from edgekv.core.sequence import Sequence
+from edgekv.kv.claims import Claim
 
 RANKS = {Priority.INTERACTIVE: 0, Priority.NORMAL: 1, Priority.BATCH: 2}
 
@@ -20,8 +21,10 @@ class Waiting:
     tokens: list[Token]
     """All there is to compute before the next one can be sampled."""
     num_overtaken: int = 0
-    num_lost: int | None = None
-    """Tokens that had cells when it was suspended; None for one that never ran."""
+    num_lost: int = 0
+    """Tokens that had cells when it was suspended."""
+    claim: Claim | None = None
+    """On the copies of those cells; None for one that never ran."""
     leader: Sequence | None = None
     """This sequence is about to compute the first `leader_length` of the tokens."""
     leader_length: int = 0
@@ -30,7 +33,7 @@ class Waiting:
 
     @property
     def is_suspended(self) -> bool:
-        return self.num_lost is not None
+        return self.claim is not None
 
     @property
     def num_generated(self) -> int:
@@ -65,7 +68,7 @@ class WaitingLine:
         entry = Waiting(request, self._num_arrived, list(request.known))
         self._entries[request.id] = entry
 
-    def suspend(self, seq: Sequence) -> None:
+    def suspend(self, seq: Sequence, claim: Claim) -> None:
         """Take back a running sequence, with the place it had."""
         self._entries[seq.request.id] = Waiting(
             seq.request,
@@ -73,6 +76,7 @@ class WaitingLine:
             seq.tokens,
             num_overtaken=seq.num_overtaken,
             num_lost=seq.num_computed,
+            claim=claim,
         )
         self.num_suspended += 1
 

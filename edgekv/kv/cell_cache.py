@@ -8,6 +8,7 @@ from typing import Protocol
 
 from edgekv.core.inspection import CacheView, HeldRun, Miss
 from edgekv.core.request import SeqId, Token
+from edgekv.kv.claims import Claim
 from edgekv.kv.radix_tree import Prefix
 
 
@@ -76,10 +77,14 @@ class CellCache(Protocol):
     def retire(self, seq_id: SeqId) -> None:
         """A running sequence has ended; its cells may be kept for others to share."""
 
-    def suspend(self, seq_id: SeqId) -> None:
+    def suspend(self, seq_id: SeqId) -> Claim:
         """A running sequence gives its id and cells back. What only it held goes to the store,
-        where `acquire` finds it by its tokens.
+        where `acquire` finds it by its tokens. Until the claim is released the store drops
+        whatever is of use to nobody but later prompts first.
         """
+
+    def release(self, claim: Claim) -> None:
+        """What was suspended has gone on, or will not."""
 
     def evict(self, seq_id: SeqId, end: int) -> None:
         """Drop a running sequence whose cells up to position `end` cannot be trusted."""

@@ -19,6 +19,7 @@ from edgekv.core.inspection import CacheView, Difference, HeldRun, Miss
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
+from edgekv.kv.claims import Claim, Rank
 from edgekv.kv.radix_tree import Match, Prefix, RadixTree, shared_length
 from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
@@ -145,9 +146,14 @@ class PrefixCache:
             while self._tree.num_kept * MOST_KEPT > self._num_cells and len(self._kept) > 1:
                 self._evict_oldest()
 
-    def suspend(self, seq_id: SeqId) -> None:
+    def suspend(self, seq_id: SeqId) -> Claim:
+        claim = self._swap.store.claim(self._tree.tokens(seq_id), Rank.SUSPENDED)
         self._stop_running(seq_id)
         self._leave(seq_id)
+        return claim
+
+    def release(self, claim: Claim) -> None:
+        self._swap.store.release(claim)
 
     def evict(self, seq_id: SeqId, end: int) -> None:
         self._stop_running(seq_id)

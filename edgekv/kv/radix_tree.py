@@ -96,6 +96,9 @@ class RadixTree:
                 break
         return steps[::-1]
 
+    def seq_ids(self) -> set[SeqId]:
+        return set(self._lengths)
+
     def length(self, seq_id: SeqId) -> int:
         return self._lengths[seq_id]
 

@@ -8,19 +8,21 @@ why it was put here. Entries chain: one that starts where another ends goes on f
            └── A ──┘└ B ┘       entry B  cells of [4, 7), of use to one who has 1 2 3 4
 
 What is dropped first is what is worth least: it was not used lately or often and is quickly
-computed again (GreedyDual with frequency; compared with others by bench/eviction.py). What is lost
-here costs time, never an answer.
+computed again (GreedyDual with frequency; compared with others by bench/eviction.py). What somebody
+has claimed (`kv/claims.py`) stays until the rest has gone: a suspended answer does not lose its
+cells to an idle conversation. What is lost here costs time, never an answer.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgekv.core.inspection import StoredRun
 from edgekv.core.request import SeqId, Token
+from edgekv.kv.claims import Claim, Claims, Rank, highest
 from edgekv.kv.disk import Disk, DiskCopy
+from edgekv.kv.entry import Entry, Stored
 from edgekv.kv.lost_paths import LostPaths
 from edgekv.kv.radix_tree import RadixTree
 
@@ -30,35 +32,12 @@ COST_OF_POSITION = 1 / 25_600
 FULL = "newer copies took its place in the store"
 
 
-@dataclass(slots=True, eq=False)
-class Entry:
-    """In host memory, on disk, or both."""
-
-    number: SeqId
-    """Stands where the tree of a pool has a sequence id."""
-    start: int
-    end: int
-    num_bytes: int
-    blob: bytes | None
-    copy: DiskCopy | None
-    num_uses: int = 0
-    value: float = 0.0
-    """As of its last use. The lowest is dropped first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """An entry, and up to which of the tokens that were looked for it is of use."""
-
-    entry: Entry
-    end: int
-
-
 class Store:
     def __init__(self, *, host_limit_bytes: int = 0, disk: Disk | None = None) -> None:
         """With no room anywhere, as by default, nothing is stored."""
         self._host_limit_bytes, self._disk = host_limit_bytes, disk
         self._tree = RadixTree()
+        self._claims = Claims()
         self._entries: dict[SeqId, Entry] = {}
         """The least recently used first."""
         self._floor = 0.0
@@ -70,7 +49,7 @@ class Store:
         self.lost = LostPaths()
         for copy in disk.copies if disk else ():
             self._add(copy.start, copy.tokens, copy.num_bytes, blob=None, copy=copy)
-        self._bound_disk(0)
+        self._bound_disk(0, Rank.KEPT)
 
     @property
     def is_on(self) -> bool:
@@ -128,16 +107,18 @@ class Store:
         return known
 
     def put(self, tokens: Sequence[Token], start: int, blob: bytes) -> bool:
-        """Keep the cells of `tokens[start:]`; False if there is no room for so many at all."""
-        if len(blob) > self._host_limit_bytes:
-            copy = self._write(start, tokens, blob)
-            if copy is not None:
-                self._add(start, tokens, len(blob), blob=None, copy=copy)
-            return copy is not None
-        self._bound_host(len(blob))
-        self._add(start, tokens, len(blob), blob=blob, copy=None)
-        self.host_bytes += len(blob)
-        return True
+        """Keep the cells of `tokens[start:]`; False if there is no room for so many, beside what
+        has a higher rank.
+        """
+        rank = highest(self._claims.on(tokens, start))
+        if self._bound_host(len(blob), rank):
+            self._add(start, tokens, len(blob), blob=blob, copy=None)
+            self.host_bytes += len(blob)
+            return True
+        copy = self._write(start, tokens, blob, rank)
+        if copy is not None:
+            self._add(start, tokens, len(blob), blob=None, copy=copy)
+        return copy is not None
 
     def get(self, entry: Entry) -> bytes | None:
         """The cells of an entry, which was thereby used. None, and forgotten, if they are lost."""
@@ -152,6 +133,20 @@ class Store:
         else:
             self._disk.touch(entry.copy)
         return blob
+
+    def claim(self, tokens: Sequence[Token], rank: Rank) -> Claim:
+        """Whatever cells of `tokens` are here, or will be, have at least that rank now."""
+        claim = self._claims.add(tokens, rank)
+        for length, numbers in self._tree.holders_along(tokens):
+            for entry in map(self._entries.__getitem__, numbers):
+                if entry.start < length:
+                    entry.claims.add(claim)
+        return claim
+
+    def release(self, claim: Claim) -> None:
+        self._claims.remove(claim)
+        for entry in self._entries.values():
+            entry.claims.discard(claim)
 
     def forget(self, entry: Entry, how: str) -> None:
         """Drop an entry. `how` is the end of the sentence "It was computed again because …"."""
@@ -176,6 +171,7 @@ class Store:
     def check_integrity(self) -> None:
         """Raises `AssertionError` if the books do not agree with what is there."""
         self._tree.check_integrity()
+        self._claims.check_integrity()
         entries = self._entries.values()
         assert self.host_bytes == sum(e.num_bytes for e in entries if e.blob is not None)
         assert self.host_bytes <= self._host_limit_bytes
@@ -184,6 +180,7 @@ class Store:
             assert entry.number == number
             assert 0 <= entry.start < entry.end == self._tree.length(number)
             assert entry.blob is not None or entry.copy is not None
+            assert entry.claims == self._claims.on(self._tree.tokens(number), entry.start)
 
     def _add(
         self,
@@ -198,41 +195,56 @@ class Store:
         self._next_number += 1
         self._tree.acquire(number)
         self._tree.advance(number, tokens)
-        self._entries[number] = Entry(number, start, len(tokens), num_bytes, blob, copy)
-        self._use(self._entries[number])
+        entry = Entry(number, start, len(tokens), num_bytes, blob, copy)
+        entry.claims |= self._claims.on(tokens, start)
+        self._entries[number] = entry
+        self._use(entry)
         if blob is not None and self._disk is not None:
             self._to_write.append(number)
 
-    def _bound_host(self, num_bytes: int) -> None:
-        """Move what is worth least to disk, or drop it, until so much more fits."""
+    def _bound_host(self, num_bytes: int, rank: Rank) -> bool:
+        """Move what is worth least to disk, or drop it, until so much more fits.
+
+        False if it would not, or only if something of a higher rank were dropped.
+        """
+        if num_bytes > self._host_limit_bytes:
+            return False
         while self.host_bytes + num_bytes > self._host_limit_bytes:
             least = self._least([e for e in self._entries.values() if e.blob is not None])
             if least.copy is not None or self._write_entry(least):
                 self._drop_blob(least)
-            else:
+            elif least.rank <= rank:
                 self.forget(least, FULL)
+            else:
+                return False
+        return True
 
     def _write_entry(self, entry: Entry) -> bool:
         assert entry.blob is not None
-        entry.copy = self._write(entry.start, self._tree.tokens(entry.number), entry.blob)
+        tokens = self._tree.tokens(entry.number)
+        entry.copy = self._write(entry.start, tokens, entry.blob, entry.rank)
         return entry.copy is not None
 
-    def _write(self, start: int, tokens: Sequence[Token], blob: bytes) -> DiskCopy | None:
+    def _write(
+        self, start: int, tokens: Sequence[Token], blob: bytes, rank: Rank
+    ) -> DiskCopy | None:
         if self._disk is None:
             return None
-        self._bound_disk(self._disk.file_bytes(len(tokens), len(blob)))
+        self._bound_disk(self._disk.file_bytes(len(tokens), len(blob)), rank)
         return self._disk.write(start, tokens, blob)
 
-    def _bound_disk(self, num_bytes: int) -> None:
-        """Remove the files that are worth least until so much more fits."""
+    def _bound_disk(self, num_bytes: int, rank: Rank) -> None:
+        """Remove the files that are worth least until so much more fits, as far as `rank` goes."""
         if self._disk is None or num_bytes > self._disk.limit_bytes:
             return
         while not self._disk.fits(num_bytes):
             least = self._least([e for e in self._entries.values() if e.copy is not None])
-            if least.blob is None:
+            if least.blob is not None:
+                self._drop_copy(least)
+            elif least.rank <= rank:
                 self.forget(least, FULL)
             else:
-                self._drop_copy(least)
+                return
 
     def _use(self, entry: Entry) -> None:
         self._entries[entry.number] = self._entries.pop(entry.number)
@@ -241,8 +253,11 @@ class Store:
         entry.value = self._floor + cost * entry.num_uses
 
     def _least(self, entries: list[Entry]) -> Entry:
-        """Of some entries the one to drop. One that another goes on from only if all are such."""
-        by_value = sorted(entries, key=lambda entry: entry.value)
+        """Of some entries the one to drop: of the lowest rank there is, and not one that another
+        goes on from unless all are such.
+        """
+        rank = min(entry.rank for entry in entries)
+        by_value = sorted((e for e in entries if e.rank == rank), key=lambda entry: entry.value)
         least = next((e for e in by_value if not self._leads_on(e)), by_value[0])
         self._floor = max(self._floor, least.value)
         return least

@@ -8,6 +8,7 @@ from edgekv.core.inspection import CacheView, HeldRun
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
+from edgekv.kv.claims import Claim, Rank
 from edgekv.kv.radix_tree import Prefix, shared_length
 from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
@@ -91,11 +92,16 @@ class UnsharedCache:
             self._swap.save_whole(seq_id, self._tokens[seq_id])
 
     def retire(self, seq_id: SeqId) -> None:
-        self.suspend(seq_id)
-
-    def suspend(self, seq_id: SeqId) -> None:
         self._swap.save_whole(seq_id, self._tokens[seq_id])
         self.evict(seq_id, self.length(seq_id))
+
+    def suspend(self, seq_id: SeqId) -> Claim:
+        claim = self._swap.store.claim(self._tokens[seq_id], Rank.SUSPENDED)
+        self.retire(seq_id)
+        return claim
+
+    def release(self, claim: Claim) -> None:
+        self._swap.store.release(claim)
 
     def evict(self, seq_id: SeqId, end: int) -> None:
         self._reserved.drop(seq_id)

@@ -160,6 +160,11 @@ class _EngineCollector(Collector):
             "Times that a request made room for another, since the engine started.",
             snapshot.num_suspensions,
         )
+        yield CounterMetricFamily(
+            "edgekv_recomputed_tokens",
+            "Computed again after a suspension, because the store had lost their cells.",
+            snapshot.tokens_recomputed,
+        )
         swapped = CounterMetricFamily(
             "edgekv_swap_bytes",
             "Moved between the pool and the store, since the engine started.",

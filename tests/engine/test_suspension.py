@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from edgekv.core.request import Priority, Request, RequestId, SeqId, Token
 from edgekv.core.sequence import Sequence
+from edgekv.engine.scheduler import MIN_SHARE
 from edgekv.engine.waiting_line import WaitingLine
 from edgekv.errors import Overloaded
+from edgekv.kv.claims import Rank
 from edgekv.kv.store import Store
 from tests.engine.driver import Driver, request, tokens
 from tests.engine.test_together_equals_alone import LossyStore, answer_alone
@@ -150,6 +152,43 @@ def test_a_resumed_answer_has_its_share_before_it_is_suspended_again() -> None:
     driver.finish()
 
 
+def test_a_suspended_answer_loses_nothing_to_conversations_that_end_meanwhile() -> None:
+    """The store holds one long answer and a little more, 8 bytes a cell."""
+    driver = crowded(num_cells=100, slots=2, store=Store(host_limit_bytes=700))
+    driver.submit(long_answer("a", 1, length=80), long_answer("b", 2, length=80))
+    until_suspended(driver)
+    assert running(driver) == {"a"}
+    for number in range(10, 16):
+        name = f"short {number}"
+        driver.submit(request(name, [number] * 20, 1, priority=INTERACTIVE))
+        while RequestId(name) not in driver.ends:
+            driver.step()
+    driver.finish()
+    assert driver.engine.snapshot().tokens_recomputed == 0
+
+
+@pytest.mark.parametrize("ends", ["finish", "cancel"])
+def test_nothing_stays_claimed_once_nothing_is_suspended(ends: str) -> None:
+    store = big_store()
+    driver = crowded(store=store)
+    driver.submit(*(long_answer(name, n) for n, name in enumerate("abc", start=1)))
+    until_suspended(driver)
+    assert any(entry.claims for entry in store.entries())
+    for name in "abc" if ends == "cancel" else "":
+        driver.cancel(name)
+    driver.finish()
+    assert not any(entry.claims for entry in store.entries())
+
+
+def test_the_work_of_swapping_is_bounded_by_what_is_answered() -> None:
+    """However tight it is, a resumed answer grows by its share before it has to go again."""
+    driver = crowded(num_cells=80, slots=8)
+    driver.finish(*(long_answer(str(n), n) for n in range(1, 9)))
+    snapshot = driver.engine.snapshot()
+    assert snapshot.tokens_recomputed == 0
+    assert snapshot.num_suspensions <= 8 + snapshot.tokens_generated // MIN_SHARE
+
+
 def test_those_that_began_an_answer_come_before_older_ones_that_did_not() -> None:
     line = WaitingLine()
     for name in ("old", "suspended"):
@@ -157,7 +196,7 @@ def test_those_that_began_an_answer_come_before_older_ones_that_did_not() -> Non
     entry = line.leave(RequestId("suspended"))
     assert entry is not None
     seq = Sequence(entry.request, SeqId(0), [*entry.tokens, Token(5)], 1, arrival=entry.arrival)
-    line.suspend(seq)
+    line.suspend(seq, Store().claim(seq.tokens, Rank.SUSPENDED))
     line.submit(request("urgent", [1], priority=INTERACTIVE))
     assert [e.request.id for e in line.in_order()] == ["urgent", "suspended", "old"]
 
