@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 SECONDS_TO_START = 120.0
 
@@ -35,11 +36,22 @@ class Server:
 
 
 @contextlib.contextmanager
-def edgekv(model: str, *options: str) -> Iterator[Server]:
-    """A server of its own on a free port, ended with the block."""
+def edgekv(model: str, *options: str, home: Path | None = None) -> Iterator[Server]:
+    """A server of its own on a free port, ended with the block.
+
+    It writes to `home`, where the next one finds it. Without a home nothing is written, so that
+    no measurement finds what an earlier one computed.
+    """
     port = _free_port()
-    command = [sys.executable, "-m", "edgekv", "serve", model, "--port", str(port), *options]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "edgekv", "serve", model, "--port", str(port)]
+    environment = dict(os.environ)
+    if home is None:
+        command += ["--disk-cache", "0"]
+    else:
+        environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    process = subprocess.Popen(
+        [*command, *options], env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
     try:
         _wait_until_ready(process, port)
         yield Server(f"http://127.0.0.1:{port}/v1", process.pid)
@@ -62,6 +74,13 @@ def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
             return
         time.sleep(0.1)
     raise SystemExit("edgekv serve did not get ready; run the same command by hand to see why")
+
+
+def kill(server: Server) -> None:
+    """Kill a server and its engine without a word."""
+    kill_engine(server)
+    assert server.pid is not None, "only a server of our own can be killed"
+    os.kill(server.pid, signal.SIGKILL)
 
 
 def kill_engine(server: Server) -> None:
