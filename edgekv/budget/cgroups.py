@@ -14,11 +14,24 @@ from pathlib import Path, PurePosixPath
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """`limit_bytes` is what the group may hold, `spare_bytes` what it may still take."""
+    """What a group may hold, and what it holds beside page cache that nobody touched lately."""
 
     limit_bytes: int
-    spare_bytes: int
+    held_bytes: int
+    busy_cache_bytes: int
+    """Part of `held_bytes`: page cache in use, which is dropped too before anything is killed.
+    Mapped weights are in it."""
     source: str
+
+    @property
+    def spare_bytes(self) -> int:
+        """What it may still take without dropping what is in use."""
+        return max(0, self.limit_bytes - self.held_bytes)
+
+    @property
+    def spare_beside_files_bytes(self) -> int:
+        """What it may still take if all page cache is dropped."""
+        return max(0, self.limit_bytes - self.held_bytes + self.busy_cache_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,41 +48,47 @@ class _Files:
 
     limits: tuple[str, ...]
     usage: str
-    reclaimable: str
+    idle_cache: str
+    busy_cache: str
 
 
 # Swap is counted neither way: paged weights are the end of speed.
-_V2 = _Files(("memory.max", "memory.high"), "memory.current", "inactive_file")
-_V1 = _Files(("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file")
+_V2 = _Files(("memory.max", "memory.high"), "memory.current", "inactive_file", "active_file")
+_V1 = _Files(
+    ("memory.limit_in_bytes",),
+    "memory.usage_in_bytes",
+    "total_inactive_file",
+    "total_active_file",
+)
 
 
 def memory_limits(root: Path) -> Iterator[MemoryLimit]:
     """The limit of every group that has one, this process's own first."""
-    for folder in _groups(root, "memory"):
+    for folder in groups(root, "memory"):
         files = _V2 if (folder / "memory.max").exists() else _V1
         limits = [_number(folder / name) for name in files.limits]
         used = _number(folder / files.usage)
         for name, limit in zip(files.limits, limits, strict=True):
             if limit is not None and used is not None:
-                # Page cache that nobody touched lately goes before anything is killed.
-                held = max(0, used - _statistic(folder / "memory.stat", files.reclaimable))
-                yield MemoryLimit(limit, max(0, limit - held), _shown(root, folder / name))
+                held = max(0, used - _statistic(folder / "memory.stat", files.idle_cache))
+                busy = _statistic(folder / "memory.stat", files.busy_cache)
+                yield MemoryLimit(limit, held, min(busy, held), _shown(root, folder / name))
 
 
 def cpu_quotas(root: Path) -> Iterator[CpuQuota]:
     """The processor time of every group that has a quota, this process's own first."""
-    for folder in _groups(root, "cpu"):
-        both = _text(folder / "cpu.max").split()
+    for folder in groups(root, "cpu"):
+        both = text_of(folder / "cpu.max").split()
         name = "cpu.max" if both else "cpu.cfs_quota_us"
-        quota, period = both or (_text(folder / name), _text(folder / "cpu.cfs_period_us"))
+        quota, period = both or (text_of(folder / name), text_of(folder / "cpu.cfs_period_us"))
         if quota.isdigit() and period.isdigit() and int(period) > 0:
             yield CpuQuota(int(quota) / int(period), _shown(root, folder / name))
 
 
-def _groups(root: Path, controller: str) -> Iterator[Path]:
+def groups(root: Path, controller: str) -> Iterator[Path]:
     """Folders of the groups this process is in, from its own up to the mounted one."""
     memberships = _memberships(root)
-    for line in _text(root / "proc/self/mountinfo").splitlines():
+    for line in text_of(root / "proc/self/mountinfo").splitlines():
         mount, _, source = line.partition(" - ")
         top, mount_point = mount.split()[3:5]
         kind, _, options = source.split(maxsplit=2)
@@ -82,7 +101,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 def _memberships(root: Path) -> dict[str, str]:
     """Path of this process's group by controller; version 2 stands under ""."""
-    lines = (line.split(":", 2) for line in _text(root / "proc/self/cgroup").splitlines())
+    lines = (line.split(":", 2) for line in text_of(root / "proc/self/cgroup").splitlines())
     return {name: path for _, names, path in lines for name in names.split(",")}
 
 
@@ -95,17 +114,18 @@ def _below(group: PurePosixPath, top: str) -> PurePosixPath:
 
 
 def _statistic(path: Path, name: str) -> int:
-    lines = (line.split() for line in _text(path).splitlines())
+    lines = (line.split() for line in text_of(path).splitlines())
     return next((int(line[1]) for line in lines if line[0] == name), 0)
 
 
 def _number(path: Path) -> int | None:
     """None where there is no such file, or it says "max"."""
-    text = _text(path)
+    text = text_of(path)
     return int(text) if text.isdigit() else None
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What stands in a file; nothing if it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:

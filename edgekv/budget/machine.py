@@ -51,6 +51,17 @@ def read_machine(root: Path = Path("/"), affinity: Iterable[int] | None = None) 
     return Machine(total, available, system_reserve(total.value), usable, cores)
 
 
+def read_available_beside_files(root: Path = Path("/")) -> Reading:
+    """What could be taken if all page cache were dropped, mapped weights too.
+
+    `Machine.available` counts as little of a control group's page cache as a careful plan should;
+    this counts all of it, as MemAvailable does, so that it does not change with what is mapped.
+    """
+    limits = cgroups.memory_limits(root)
+    spares = [Reading(limit.spare_beside_files_bytes, limit.source) for limit in limits]
+    return _smallest(_host_memory(root)[1], *spares)
+
+
 def system_reserve(total_bytes: int) -> Reading:
     """What a machine of this size keeps for everything else that runs on it.
 

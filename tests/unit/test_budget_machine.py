@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgekv.budget.machine import Machine, read_machine, system_reserve
+from edgekv.budget.probe import HERE, Probe
 
 MIB, GIB = 1024**2, 1024**3
 
@@ -35,11 +36,19 @@ class Recording:
         self.add("proc/self/mountinfo", mounts)
         self.add("proc/self/cgroup", own)
 
-    def add_v2(self, group: str, limit: str | int, used: int, inactive_file: int = 0) -> None:
+    def add_v2(
+        self,
+        group: str,
+        limit: str | int,
+        used: int,
+        inactive_file: int = 0,
+        active_file: int = 0,
+    ) -> None:
         folder = f"sys/fs/cgroup/{group}"
         self.add(f"{folder}/memory.max", limit)
         self.add(f"{folder}/memory.current", used)
-        self.add(f"{folder}/memory.stat", f"anon 5\ninactive_file {inactive_file}")
+        cache = f"inactive_file {inactive_file}\nactive_file {active_file}"
+        self.add(f"{folder}/memory.stat", f"anon 5\n{cache}")
 
     def add_v1(self, group: str, limit: int, used: int, inactive_file: int = 0) -> None:
         folder = f"sys/fs/cgroup/memory/{group}"
@@ -203,3 +212,34 @@ def test_this_machine_can_be_read() -> None:
     machine = read_machine()
     assert 0 < machine.available.value <= machine.total.value
     assert 1 <= machine.cores.value <= machine.usable_cpus.value
+
+
+def test_what_is_taken_now_leaves_out_page_cache_in_use_too(recording: Recording) -> None:
+    recording.add_groups(V2_MOUNT, "0::/box")
+    recording.add_v2("box", 3 * GIB, used=3 * GIB, inactive_file=GIB, active_file=GIB // 2)
+    assert recording.read().available.value == GIB
+    assert Probe(recording.root).available_bytes() == 3 * GIB // 2
+
+
+def test_what_a_process_took_is_its_own_pages_and_its_childrens(recording: Recording) -> None:
+    status = "VmRSS:\t 900 kB\nRssAnon:\t {} kB\nRssFile:\t 800 kB\nRssShmem:\t 1 kB"
+    recording.add("proc/7/status", status.format(10))
+    recording.add("proc/7/task/7/children", "")
+    recording.add("proc/7/task/8/children", "9 ")
+    recording.add("proc/9/status", status.format(20))
+    assert Probe(recording.root).taken_bytes(7) == (10 + 1 + 20 + 1) * 1024
+
+
+def test_a_process_that_is_gone_holds_nothing() -> None:
+    assert HERE.taken_bytes(2**22 + 1) == 0
+
+
+def test_waiting_for_memory_is_read_where_the_kernel_tells_it(recording: Recording) -> None:
+    probe = Probe(recording.root)
+    assert probe.stall_percent() == 0.0
+    line = "some avg10=50.00 avg60=0.00 avg300=0.00 total=1\nfull avg10={} avg60=0.00 total=1"
+    recording.add("proc/pressure/memory", line.format("3.25"))
+    assert probe.stall_percent() == 3.25
+    recording.add_groups(V2_MOUNT, "0::/box")
+    recording.add("sys/fs/cgroup/box/memory.pressure", line.format("12.50"))
+    assert probe.stall_percent() == 12.5
