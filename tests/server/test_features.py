@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import jsonschema
 import openai
 import pytest
 from openai.types.chat import ChatCompletionToolParam
@@ -19,8 +18,6 @@ from tests.server.test_openai_client import user
 pytestmark = pytest.mark.llama
 
 TEXT = "한국어 é 漢字"
-AGE = {"type": "integer", "minimum": 0, "maximum": 150}
-"""Bounded: a model may write digits of an unbounded number until its tokens run out."""
 
 
 @pytest.fixture(scope="module")
@@ -141,61 +138,6 @@ def test_a_constant_comes_to_the_letter_whole_or_streamed(client: openai.OpenAI)
     assert text == json.dumps(TEXT, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("limit", range(1, 12, 2))
-def test_an_answer_that_is_cut_ends_between_characters(client: openai.OpenAI, limit: int) -> None:
-    completion = client.chat.completions.create(
-        model="local",
-        messages=user("Say it."),
-        response_format=schema_format({"const": TEXT}),
-        max_tokens=limit,
-    )
-    content = completion.choices[0].message.content
-    assert content is not None
-    assert json.dumps(TEXT, ensure_ascii=False).startswith(content)
-    assert completion.choices[0].finish_reason == "length"
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "integer", "minimum": -5, "maximum": 7},
-        {"const": "😀🏋️‍♀️"},
-        {"enum": [3, "three", None, {"a": [1]}]},
-        {
-            "type": "object",
-            "properties": {"name": {"type": "string", "maxLength": 5}, "age": AGE},
-            "required": ["age"],
-            "additionalProperties": False,
-        },
-        {"$ref": "#/$defs/a/1", "$defs": {"a": [{"const": 1}, {"const": "second"}]}},
-    ],
-)
-def test_an_answer_of_a_given_form_has_it(client: openai.OpenAI, schema: dict[str, Any]) -> None:
-    content = answer(client, schema)
-    value = json.loads(content)
-    if "$ref" in schema:
-        assert value == "second"
-    else:
-        jsonschema.validate(value, schema)
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "#/$defs/missing"},
-        {"$ref": "http://127.0.0.1:1/schema.json"},
-        {"$ref": "#"},
-        {"type": "nonsense"},
-        {"not": {"type": "string"}},
-        "string",
-    ],
-)
-def test_a_form_that_cannot_be_followed_is_refused(client: openai.OpenAI, schema: object) -> None:
-    with pytest.raises(openai.BadRequestError) as refusal:
-        answer(client, schema)
-    assert refusal.value.param == "response_format"
-
-
 def test_any_object_will_do_where_that_is_asked(client: openai.OpenAI) -> None:
     completion = client.chat.completions.create(
         model="local",
@@ -208,27 +150,6 @@ def test_any_object_will_do_where_that_is_asked(client: openai.OpenAI) -> None:
     assert (choice.message.content or "").startswith("{")
     if choice.finish_reason == "stop":
         assert isinstance(json.loads(choice.message.content or ""), dict)
-
-
-def test_a_call_that_is_required_is_made(client: openai.OpenAI) -> None:
-    completion = client.chat.completions.create(
-        model="local",
-        messages=user("Good morning."),
-        tools=[NOW, WARMTH],
-        tool_choice="required",
-        temperature=0,
-    )
-    (choice,) = completion.choices
-    assert choice.finish_reason == "tool_calls"
-    assert choice.message.content is None
-    assert choice.message.tool_calls is not None
-    (call,) = choice.message.tool_calls
-    assert call.type == "function"
-    arguments = json.loads(call.function.arguments)
-    if call.function.name == "warmth":
-        assert arguments["room"] in ("kitchen", "hall")
-    else:
-        assert (call.function.name, arguments) == ("now", {})
 
 
 def test_a_named_tool_is_called_whole_or_streamed(client: openai.OpenAI) -> None:
