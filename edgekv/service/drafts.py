@@ -7,6 +7,7 @@ asked: another process does it, which loads no weights and lives as long as some
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from edgekv.budget.wish import Wish
@@ -21,13 +22,28 @@ class Draft:
     plan: MemoryPlan
 
 
-class Drafts:
-    """Plans on the ground of a model that is open: what that holds counts as free."""
+class Desk:
+    """Where plans for an open model are tried, and one of them is taken.
 
-    def __init__(self, ground: Ground) -> None:
+    They stand on the ground of the first: what the open model holds counts as free.
+    """
+
+    def __init__(
+        self, ground: Ground, wish: Wish, take: Callable[[Draft], Awaitable[None]]
+    ) -> None:
+        """`wish` is that of the plan in force; `take` opens the model as drafted."""
+        self.wish, self.take = wish, take
         self._ground = ground
         self._client: EngineClient | None = None
         self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def has_gpu(self) -> bool:
+        return any(device.kind != "cpu" for device in self._ground.described.devices)
+
+    @property
+    def num_layers(self) -> int:
+        return self._ground.described.facts.num_layers
 
     async def draft(self, wish: Wish) -> Draft:
         """Raises `DoesNotFit` or `InvalidValue` with the sentence that helps."""

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from edgekv.budget.machine import Machine, read_machine
 from edgekv.budget.wish import Wish
@@ -36,37 +35,21 @@ from edgekv.core.frames import (
 )
 from edgekv.core.look import EngineLook
 from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts
-from edgekv.core.request import Grammar, Segment, TextPrompt, Token
+from edgekv.core.request import Grammar, RequestId, Segment, TextPrompt, Token
 from edgekv.errors import DoesNotFit, EdgeKVError, EngineDied, ModelError, Unavailable
 from edgekv.service.conduct import AS_USUAL, Conduct
-from edgekv.service.drafts import Draft
+from edgekv.service.drafts import Desk, Draft
 from edgekv.service.engine_client import EngineClient, Interrupted
 from edgekv.service.planning import Ground, plan_on, read_ground
 from edgekv.service.recovery import Recovery, Stream
 from edgekv.service.report import Report
+from edgekv.service.states import LoadStep as LoadStep
+from edgekv.service.states import State as State
 
 SHARE_AFTER_SHORTAGE = 0.8
 """What an engine that ran out of memory gets of its plan the next time."""
 
 _log = logging.getLogger(__name__)
-
-
-class State(StrEnum):
-    STARTING = "starting"
-    PLANNING = "planning"
-    LOADING = "loading"
-    READY = "ready"
-    RESTARTING = "restarting"
-    FAILED = "failed"
-    CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True)
-class LoadStep:
-    """Where a start is: `fraction` of the weights is loaded while `state` is LOADING."""
-
-    state: State
-    fraction: float = 0.0
 
 
 class Worker:
@@ -87,6 +70,8 @@ class Worker:
         self.plan: MemoryPlan | None = None
         self.allocation: Allocation | None = None
         self.num_restarts = 0
+        self.own_requests: Collection[RequestId] | None = None
+        """Which requests are this program's. None: all of them."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -96,6 +81,11 @@ class Worker:
     @property
     def engine_pid(self) -> int | None:
         return self._client.pid if self._client else None
+
+    @property
+    def desk(self) -> Desk | None:
+        """A new one, for its user to close; None before there is a plan."""
+        return Desk(self.ground, self.wish, self.reopen) if self.ground else None
 
     async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
         """Plan and load. Raises `ModelError`, `DoesNotFit` or `EngineDied`; then nothing runs."""
