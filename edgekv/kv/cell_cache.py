@@ -101,6 +101,16 @@ class CellCache(Protocol):
     def length(self, seq_id: SeqId) -> int:
         """Tokens that a running sequence has cells for."""
 
+    def restrain(self, *, keeps: bool, host_bytes: int) -> None:
+        """Whether finished sequences may stay in the pool from now on, and what the store may have
+        of host memory. What is beyond goes to disk.
+        """
+
+    def resize(self, num_cells: int, num_seqs: int) -> None:
+        """Go on with another pool, which is empty. Nothing runs; what is kept goes to the store
+        while the old one is still there.
+        """
+
     def rest(self) -> bool:
         """Do one piece of what can wait until nothing runs; False if there is nothing."""
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgekv.core.inspection import CacheView, Difference, HeldRun, Miss
+from edgekv.core.inspection import CacheView, HeldRun, Miss
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
 from edgekv.kv.claims import Claim, Rank
-from edgekv.kv.radix_tree import Match, Prefix, RadixTree, shared_length
+from edgekv.kv.differences import difference
+from edgekv.kv.radix_tree import Match, Prefix, RadixTree
 from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
 from edgekv.kv.swap import Swap
@@ -30,9 +31,6 @@ MOST_KEPT = 2
 cells: attention works up to the highest used cell, so what is kept slows the running.
 """
 
-
-NUM_NEIGHBOURS = 8
-"""Tokens shown on either side of where a prompt differs."""
 
 NOTE = "Any part of a prompt that another conversation begins with is used again, to the token."
 NO_COPY = "its cells were needed and the store had no room for a copy"
@@ -53,6 +51,7 @@ class PrefixCache:
         self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
         self._kept: dict[SeqId, None] = {}
         """A set in the order of eviction: oldest first."""
+        self._may_keep = True
         self._reserved = Reservations()
         self._unsaved: dict[SeqId, int] = {}
         """Kept sequences, and up to where `rest` has brought their copy in the store."""
@@ -104,7 +103,7 @@ class PrefixCache:
         evictable = self._tree.num_kept - match.num_kept
         if needed > self._unreserved + evictable or not (self._unused or self._kept):
             return None
-        difference = self._difference(wanted)
+        different = difference(wanted, self._tree, match, self._swap.store.nearest(wanted))
         seq_id = self._claim(match, needed, tokens)
         self._reserved.set(seq_id, needed)
         self._prompts.acquire(seq_id)
@@ -112,7 +111,7 @@ class PrefixCache:
         num_restored = self._restore(seq_id, wanted)
         known = match.length + num_restored
         lost = self._swap.store.lost.find(wanted, known)
-        miss = Miss(difference, lost) if known < len(wanted) else None
+        miss = Miss(different, lost) if known < len(wanted) else None
         return Acquired(seq_id, match.length, num_restored, miss=miss)
 
     def expect(self, seq_id: SeqId, num_cells: int) -> None:
@@ -142,9 +141,8 @@ class PrefixCache:
             return
         self._tree.keep(seq_id)
         self._keep(seq_id)
-        if self._swap.store.has_host_memory:
-            while self._tree.num_kept * MOST_KEPT > self._num_cells and len(self._kept) > 1:
-                self._evict_oldest()
+        while self._keeps_too_many:
+            self._evict_oldest()
 
     def suspend(self, seq_id: SeqId) -> Claim:
         claim = self._swap.store.claim(self._tree.tokens(seq_id), Rank.SUSPENDED)
@@ -165,6 +163,19 @@ class PrefixCache:
     def make_room(self, num_cells: int) -> None:
         while self._free < num_cells:
             self._evict_oldest()
+
+    def restrain(self, *, keeps: bool, host_bytes: int) -> None:
+        self._may_keep = keeps
+        self._swap.store.limit_host(host_bytes)
+        while self._keeps_too_many:
+            self._evict_oldest()
+
+    def resize(self, num_cells: int, num_seqs: int) -> None:
+        assert not self.running()
+        while self._kept:
+            self._evict_oldest()
+        self._num_cells, self._num_seqs = num_cells, num_seqs
+        self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
 
     def rest(self) -> bool:
         """Copy kept sequences to the store, so that they outlive the process."""
@@ -190,6 +201,13 @@ class PrefixCache:
     @property
     def _free(self) -> int:
         return self._num_cells - self._tree.num_cells
+
+    @property
+    def _keeps_too_many(self) -> bool:
+        if not self._may_keep:
+            return bool(self._kept)
+        is_crowded = self._tree.num_kept * MOST_KEPT > self._num_cells and len(self._kept) > 1
+        return is_crowded and self._swap.store.has_host_memory
 
     @property
     def _unreserved(self) -> int:
@@ -239,21 +257,6 @@ class PrefixCache:
             assert twin is None, "the match was the longest that the pool has"
             self._reserved.use(seq_id, end - start)
         return end - start
-
-    def _difference(self, wanted: Sequence[Token]) -> Difference | None:
-        """Where `wanted` parts from the most similar tokens here or in the store, if it does
-        before either of them ends.
-        """
-        stored = self._swap.store.nearest(wanted)
-        match = self._tree.match(wanted)
-        position = shared_length(list(stored), wanted, 0)
-        found = stored
-        if match.length >= position and match.holders:
-            position, found = match.length, self._tree.tokens(min(match.holders))
-        if not 0 < position < min(len(found), len(wanted)):
-            return None
-        around = slice(max(0, position - NUM_NEIGHBOURS), position + NUM_NEIGHBOURS)
-        return Difference(position, tuple(wanted[around]), tuple(found[around]))
 
     def _save(self, seq_id: SeqId, start: int) -> None:
         """Copy what only `seq_id` holds, from `start` on, to the store."""

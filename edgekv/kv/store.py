@@ -60,6 +60,15 @@ class Store:
         return self._host_limit_bytes > 0
 
     @property
+    def host_limit_bytes(self) -> int:
+        return self._host_limit_bytes
+
+    def limit_host(self, num_bytes: int) -> None:
+        """Have no more in host memory from now on; what is beyond goes to disk, or is dropped."""
+        self._host_limit_bytes = num_bytes
+        self._bound_host(0, Rank.SUSPENDED)
+
+    @property
     def disk_bytes(self) -> int:
         """Files of other models in the same folder included."""
         return self._disk.used_bytes if self._disk else 0

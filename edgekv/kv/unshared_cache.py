@@ -117,6 +117,14 @@ class UnsharedCache:
     def make_room(self, num_cells: int) -> None:
         assert num_cells <= self.room(), "nothing is kept that could be evicted"
 
+    def restrain(self, *, keeps: bool, host_bytes: int) -> None:
+        self._swap.store.limit_host(host_bytes)
+
+    def resize(self, num_cells: int, num_seqs: int) -> None:
+        assert not self._tokens, "nothing runs"
+        self._num_cells, self._num_seqs = num_cells, num_seqs
+        self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
+
     def rest(self) -> bool:
         return self._swap.store.rest()
 
