@@ -55,6 +55,7 @@ class FakeLibrary:
     """
 
     answer: str | None = None
+    chat_template: str | None = CHAT_TEMPLATE
     missing: set[str] = field(default_factory=set)
     backends: list[CellBackend] = field(default_factory=list)
 
@@ -81,7 +82,7 @@ class FakeLibrary:
             is_recurrent=False,
             is_hybrid=False,
             has_decoder=True,
-            chat_template=CHAT_TEMPLATE,
+            chat_template=self.chat_template,
             bos_text="<|bos|>",
             eos_text="<|im_end|>",
             adds_bos=True,
