@@ -23,6 +23,10 @@ PENALTY_WINDOW = 64
 FEW = 16
 """A mask that leaves less than one in so many tokens is applied by leaving the others out."""
 
+_64_BITS = (1 << 64) - 1
+_ANOTHER_SEED = 0xD1342543DE82EF95
+"""Odd, so that no two seeds of 64 bits fall together."""
+
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 """`llama_token_data`."""
 
@@ -123,11 +127,12 @@ class SamplerChain:
 
 def stream_seed(seed: int, position: int) -> int:
     """A 32-bit seed that differs between neighbouring positions and between seeds."""
-    # SeedSequence mixes its words well; any 64-bit seed is folded to its two halves.
-    words = [seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, position]
-    mixed = int(np.random.SeedSequence(words).generate_state(1)[0])
+    # SplitMix64 (Steele, Lea, Flood 2014): its step, then its mixing of the bits.
+    mixed = (seed * _ANOTHER_SEED + (position + 1) * 0x9E3779B97F4A7C15) & _64_BITS
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 & _64_BITS
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB & _64_BITS
     # The largest value asks llama.cpp for a random seed.
-    return min(mixed, 0xFFFFFFFE)
+    return min(mixed >> 32, 0xFFFFFFFE)
 
 
 def logits_of(context: int, row: int, num_vocab: int) -> NDArray[np.float32]:
