@@ -14,10 +14,12 @@ from typing import Protocol
 
 from edgekv.core.events import Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Submit
+from edgekv.core.inspection import PromptStart
 from edgekv.core.plan import ModelFacts
-from edgekv.core.request import RequestId, TextPrompt
+from edgekv.core.request import Priority, RequestId, TextPrompt
 from edgekv.service.chat import ChatFormat
 from edgekv.service.messages import Message
+from edgekv.service.pieces import AnswerReader, Called, Piece, Said, Thought
 from edgekv.service.worker import LoadStep, Worker
 
 
@@ -91,16 +93,27 @@ class AnswerStats:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """Text to append, maybe none, and the answer's stats from then on."""
+    """What to append, maybe nothing, and the answer's stats from then on."""
 
     text: str
+    """Words for the user."""
     stats: AnswerStats
+    thought: str = ""
+    """What the model thinks before it speaks."""
+    calls: tuple[Called, ...] = ()
 
 
 class PromptFormat(Protocol):
-    """Writes messages as the model wants to read them; `ChatFormat` in a running program."""
+    """Writes messages as the model wants to read them, and reads what it answers; `ChatFormat`
+    in a running program.
+    """
+
+    @property
+    def shows_controls(self) -> bool: ...
 
     async def prompt(self, messages: Sequence[Message]) -> TextPrompt: ...
+
+    def reader(self, prompt: TextPrompt) -> AnswerReader: ...
 
     async def close(self) -> None: ...
 
@@ -117,6 +130,7 @@ class ChatModel:
         self.worker = worker
         self._format_of, self._clock = format_of, clock
         self._format: PromptFormat | None = None
+        self._last_request: RequestId | None = None
 
     async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
         """Plan and load. Raises what `Worker.start` raises."""
@@ -124,23 +138,63 @@ class ChatModel:
         assert self.worker.facts is not None
         self._format = self._format_of(self.worker.facts)
 
-    async def answer(self, conversation: Conversation) -> AsyncGenerator[AnswerPart]:
+    async def answer(
+        self, conversation: Conversation, max_tokens: int | None = None
+    ) -> AsyncGenerator[AnswerPart]:
         """The answer to the last message. The last part's stats have a `reason`.
 
         Raises the `EdgeKVError` of an answer that fails. Closing the generator early stops it.
         """
-        assert self._format is not None, "start comes first"
         asked = self._clock()
-        prompt = await self._format.prompt(conversation.messages)
-        submit = Submit(RequestId(uuid.uuid4().hex), prompt)
+        prompt = await self._ready_format.prompt(conversation.messages)
+        reader = self._ready_format.reader(prompt)
+        self._last_request = request_id = RequestId(uuid.uuid4().hex)
+        submit = Submit(
+            request_id,
+            prompt,
+            max_tokens=max_tokens,
+            # Somebody sits and waits for it.
+            priority=Priority.INTERACTIVE,
+            shows_controls=self._ready_format.shows_controls,
+        )
         stats = AnswerStats()
         async with aclosing(self.worker.stream(submit)) as events:
             async for event in events:
                 stats = stats.after(event, self._clock() - asked)
-                yield AnswerPart(event.text if isinstance(event, Delta) else "", stats)
+                match event:
+                    case Delta():
+                        yield _part(reader.feed(event.text), stats)
+                    case Finished():
+                        yield _part(reader.finish(), stats)
+                    case Started():
+                        yield AnswerPart("", stats)
+
+    async def num_tokens(self, conversation: Conversation) -> int:
+        """How many tokens a prompt for the next answer has."""
+        prompt = await self._ready_format.prompt(conversation.messages)
+        return len(await self.worker.tokenize(prompt.segments))
+
+    async def last_start(self) -> PromptStart | None:
+        """What the last answer's prompt found; None if there was none or the engine forgot it."""
+        starts = (await self.worker.inspect()).starts
+        return next((start for start in starts if start.request_id == self._last_request), None)
+
+    @property
+    def _ready_format(self) -> PromptFormat:
+        assert self._format is not None, "start comes first"
+        return self._format
 
     async def close(self) -> None:
         """End the processes behind it. Safe to call twice."""
         if self._format is not None:
             await self._format.close()
         await self.worker.close()
+
+
+def _part(pieces: Sequence[Piece], stats: AnswerStats) -> AnswerPart:
+    return AnswerPart(
+        "".join(piece.text for piece in pieces if isinstance(piece, Said)),
+        stats,
+        "".join(piece.text for piece in pieces if isinstance(piece, Thought)),
+        tuple(piece for piece in pieces if isinstance(piece, Called)),
+    )

@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from edgekv.budget.wish import Wish
 from edgekv.core.events import Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Snapshot, Submit
 from edgekv.core.plan import Choice, CostLine, MemoryPlan, ModelFacts, PlannedModel
 from edgekv.core.request import Segment, TextPrompt
 from edgekv.errors import EdgeKVError
+from edgekv.service.dialects import dialect_of
 from edgekv.service.messages import Message
+from edgekv.service.pieces import AnswerReader
 from edgekv.service.worker import LoadStep, State, Worker
 
 MIB = 1024 * 1024
@@ -46,6 +50,7 @@ class ScriptedWorker(Worker):
         self.load_error: EdgeKVError | None = None
         self.engine = Snapshot(num_cells=8192, cells_used=1024, cells_shared=256)
         self.name = "SmolLM2 135M Instruct"
+        self.chat_template: str | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -54,7 +59,7 @@ class ScriptedWorker(Worker):
     async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
         self.state = State.PLANNING
         on_progress(LoadStep(State.PLANNING))
-        self.facts = a_model(self.name)
+        self.facts = msgspec.structs.replace(a_model(self.name), chat_template=self.chat_template)
         self.plan = a_plan(self.name)
         on_progress(LoadStep(State.LOADING, 0.25))
         self.state = State.LOADING
@@ -89,11 +94,16 @@ class ScriptedWorker(Worker):
 class PlainFormat:
     """One segment a message: `role: content`."""
 
+    shows_controls = False
+
     def __init__(self, facts: ModelFacts) -> None:
         self.facts = facts
 
     async def prompt(self, messages: Sequence[Message]) -> TextPrompt:
         return TextPrompt(tuple(Segment(f"{m.role}: {m.content}", False) for m in messages))
+
+    def reader(self, prompt: TextPrompt) -> AnswerReader:
+        return dialect_of(self.facts.chat_template or "").reader("", {})
 
     async def close(self) -> None:
         pass

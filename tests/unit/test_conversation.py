@@ -97,3 +97,11 @@ def test_a_prompt_that_is_too_long_raises_before_any_part() -> None:
     worker = ScriptedWorker(Script(words=(), error=PromptTooLong(9000, 8192)))
     with pytest.raises(PromptTooLong, match=r"9000 tokens .* 8192"):
         asyncio.run(parts_of(worker, Conversation().ask("?"), a_clock(0, 1)))
+
+
+def test_thoughts_come_apart_from_words() -> None:
+    worker = ScriptedWorker(Script(words=("<thi", "nk>Hm.", "</think>", "So", " it is.")))
+    worker.chat_template = "<think>"
+    parts = asyncio.run(parts_of(worker, Conversation().ask("?"), a_clock(*range(9))))
+    assert "".join(part.thought for part in parts) == "Hm."
+    assert "".join(part.text for part in parts) == "So it is."
