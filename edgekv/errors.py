@@ -6,6 +6,7 @@ EdgeKVError
 ├── EngineDied          (the engine process ended while it was needed)
 ├── HubError            (a hub cannot be reached, refuses, or sends something else than the file)
 ├── Unavailable         (this machine or build cannot do it; the message says what can)
+├── SettingsError       (the settings file says something that nobody can follow)
 ├── NotSaved            (the file of the conversations cannot be read or written)
 ├── NotReady            (the model is still loading, or no longer open; try again later)
 ├── Overloaded          (the queue is full; becomes an HTTP 429)
@@ -54,6 +55,10 @@ class Unavailable(EdgeKVError):
 
 class NotSaved(EdgeKVError):
     code = "not_saved"
+
+
+class SettingsError(EdgeKVError):
+    code = "settings_error"
 
 
 class NotReady(EdgeKVError):

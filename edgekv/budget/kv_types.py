@@ -38,3 +38,24 @@ KV_TYPES = {
     "q4_0": KVType(32, 2 + 16),
     "iq4_nl": KVType(32, 2 + 16),
 }
+
+AUTO = "auto"
+
+
+def parse_kv_types(text: str) -> tuple[str | None, str | None]:
+    """`TYPE` for keys and values alike, or `KTYPE/VTYPE`; `auto` becomes None.
+
+    Raises `ValueError`, whose text is a sentence for the user.
+    """
+    key_type, slash, value_type = text.lower().partition("/")
+    pair = (key_type, value_type if slash else key_type)
+    for name in pair:
+        if name not in {AUTO, *KV_TYPES}:
+            raise ValueError(
+                f"'{name}' is not a KV type; take '{AUTO}' or one of {', '.join(KV_TYPES)}."
+            )
+    return (_unless_auto(pair[0]), _unless_auto(pair[1]))
+
+
+def _unless_auto(name: str) -> str | None:
+    return None if name == AUTO else name

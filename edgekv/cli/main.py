@@ -17,6 +17,7 @@ COMMANDS = {
     "chat": "Talk to a model in the terminal",
     "serve": "Serve a model over an OpenAI-style API",
     "plan": "Show what would be allocated here, line by line",
+    "config": "Show where the settings are, and what they say",
     "engine": "The engine process; started by the other commands",
     "grammar": "The process that tries a schema; started by the other commands",
     "render": "The chat template's process; started by the other commands",

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 
 import click
 
-from edgekv.budget.kv_types import KV_TYPES
+from edgekv.budget.kv_types import AUTO, parse_kv_types
 from edgekv.budget.sizes import parse_size
 from edgekv.budget.wish import Wish
+from edgekv.cli.settable import Settable, model_argument
 
-AUTO = "auto"
 LARGEST_COUNT = 2**31 - 1  # llama.cpp counts in 32 bits with a sign
 
 Callback: TypeAlias = Callable[[click.Context, click.Parameter, str], Any]
@@ -48,26 +48,22 @@ def kv_types(
     _ctx: click.Context, _param: click.Parameter, text: str
 ) -> tuple[str | None, str | None]:
     """Read `TYPE` for keys and values alike, or `KTYPE/VTYPE`; `auto` becomes None."""
-    key_type, slash, value_type = text.lower().partition("/")
-    pair = (key_type, value_type if slash else key_type)
-    for name in pair:
-        if name not in {AUTO, *KV_TYPES}:
-            raise click.BadParameter(
-                f"'{name}' is not a KV type; take '{AUTO}' or one of {', '.join(KV_TYPES)}."
-            )
-    return (_unless_auto(pair[0]), _unless_auto(pair[1]))
-
-
-def _unless_auto(name: str) -> str | None:
-    return None if name == AUTO else name
+    try:
+        return parse_kv_types(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _option(name: str, field: str, read: Callback, metavar: str, text: str) -> Decorator:
-    return click.option(name, field, default=AUTO, callback=read, metavar=metavar, help=text)
+    return click.option(
+        name, field, cls=Settable, default=AUTO, callback=read, metavar=metavar, help=text
+    )
 
 
 _OPTIONS = (
-    click.argument("model", required=False),
+    click.argument(
+        "model", required=False, envvar="EDGEKV_MODEL", is_eager=True, callback=model_argument
+    ),
     _option("--ctx", "context_length", count(1), "N", "Tokens one conversation may hold."),
     _option("--slots", "slots", count(1), "N", "Conversations decoded at once."),
     _option("--cells", "cells", count(1), "N", "Tokens the pool holds in all."),
@@ -78,11 +74,11 @@ _OPTIONS = (
     _option("--reserve", "reserve_bytes", size, "SIZE", "Left to the rest of the system."),
     _option("--threads", "threads", count(1), "N", "CPU threads, at most those usable here."),
     click.option(
-        "--no-mmap",
+        "--mmap/--no-mmap",
         "use_mmap",
-        flag_value=False,
+        cls=Settable,
         default=True,
-        help="Copy the weights into memory.",
+        help="Map the weights from their file, or copy them into memory.",
     ),
 )
 
@@ -95,13 +91,11 @@ def budget_options(command: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(command)
-    def call(model: str | None, kv_types: tuple[str | None, str | None], **rest: Any) -> None:
-        from edgekv.service.catalog import find_model
-
+    def call(model: str, kv_types: tuple[str | None, str | None], **rest: Any) -> None:
         key_type, value_type = kv_types
         wished = {field.name: rest.pop(field.name) for field in fields(Wish) if field.name in rest}
         wish = Wish(kv_type_k=key_type, kv_type_v=value_type, **wished)
-        command(path=str(find_model(model)), wish=wish, **rest)
+        command(path=model, wish=wish, **rest)
 
     decorated: Callable[..., None] = call
     for option in reversed(_OPTIONS):
@@ -113,6 +107,7 @@ _CONDUCT_OPTIONS = (
     click.option(
         "--queue",
         "max_waiting",
+        cls=Settable,
         default=256,
         show_default=True,
         type=click.IntRange(0),
@@ -120,6 +115,7 @@ _CONDUCT_OPTIONS = (
     ),
     click.option(
         "--max-gap-ms",
+        cls=Settable,
         default=250,
         show_default=True,
         type=click.IntRange(0),
@@ -128,6 +124,7 @@ _CONDUCT_OPTIONS = (
     click.option(
         "--disk-cache",
         "disk_cache_bytes",
+        cls=Settable,
         default="2GiB",
         show_default=True,
         callback=size,

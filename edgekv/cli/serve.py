@@ -13,6 +13,7 @@ import click
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, conduct_options
+from edgekv.cli.settable import Settable, said_in_settings
 from edgekv.core.plan import MemoryPlan
 
 if TYPE_CHECKING:
@@ -24,9 +25,16 @@ PORT = 8642
 
 @click.command()
 @budget_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--host",
+    cls=Settable,
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on.",
+)
 @click.option(
     "--port",
+    cls=Settable,
     default=PORT,
     show_default=True,
     type=click.IntRange(0, 65535),
@@ -40,12 +48,14 @@ PORT = 8642
 )
 @click.option(
     "--api-key-file",
+    cls=Settable,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file that holds the key.",
 )
 @click.option(
     "--cors",
     "origins",
+    cls=Settable,
     multiple=True,
     metavar="ORIGIN",
     help="A web site whose pages may ask, like https://example.org; may be repeated.",
@@ -79,6 +89,8 @@ def _access(
 ) -> Access:
     from edgekv.server.guard import Access, is_loopback
 
+    if api_key is not None and said_in_settings("api_key_file"):
+        api_key_file = None
     access = Access(host, _key(api_key, api_key_file), _checked(origins))
     if access.api_key is None and not is_loopback(host):
         raise click.UsageError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import platformdirs
-
+from edgekv.config.places import data_folder
 from edgekv.errors import ModelError
 
 STARTER_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -19,7 +18,7 @@ def find_model(name: str | None) -> Path:
     """
     if name is None:
         return starter_model()
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if path.is_file():
         return path
     reason = "is a folder" if path.is_dir() else "does not exist"
@@ -44,6 +43,7 @@ def model_folders() -> tuple[Path, ...]:
     """
     chosen = os.environ.get("EDGEKV_MODELS")
     if chosen:
-        return (Path(chosen).expanduser(),)
+        return (Path(os.path.expanduser(chosen)),)
     beside_package = Path(__file__).resolve().parents[2] / "models"
-    return (beside_package, platformdirs.user_data_path("edgekv", appauthor=False) / "models")
+    data = data_folder()
+    return (beside_package,) if data is None else (beside_package, data / "models")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-import platformdirs
-
+from edgekv.config.places import cache_folder
 from edgekv.core.plan import Choice, ModelFacts, Opening
 
 
@@ -28,7 +26,7 @@ class Conduct:
             choice=choice,
             use_mmap=use_mmap,
             share_prefixes=facts.can_share_prefixes(choice.swa_full),
-            store_path=str(_store_path()) if self.disk_cache_bytes else None,
+            store_path=_store_path() if self.disk_cache_bytes else None,
             disk_cache_bytes=self.disk_cache_bytes,
             max_gap_ms=self.max_gap_ms,
             max_waiting=self.max_waiting,
@@ -38,5 +36,6 @@ class Conduct:
 AS_USUAL = Conduct()
 
 
-def _store_path() -> Path:
-    return platformdirs.user_cache_path("edgekv", appauthor=False) / "conversations"
+def _store_path() -> str | None:
+    folder = cache_folder()
+    return None if folder is None else str(folder / "conversations")

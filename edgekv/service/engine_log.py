@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import IO
 
-import platformdirs
+from edgekv.config.places import log_folder
 
 LIMIT_BYTES = 4 * 1024 * 1024
 """A log longer than this is started anew with the next engine."""
@@ -22,14 +22,14 @@ class EngineLog:
     """One engine's part of the log file. A log that cannot be written is no reason to fail."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or platformdirs.user_log_path("edgekv", appauthor=False)
-        self._path = self._folder / "engine.log"
+        folder = folder or log_folder()
+        self._path = Path(os.devnull) if folder is None else folder / "engine.log"
         self._start = 0
         self._kills_before = _num_kills()
 
     def open(self) -> IO[bytes]:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             is_full = self._path.exists() and self._path.stat().st_size > LIMIT_BYTES
             stream = self._path.open("wb" if is_full else "ab")
         except OSError:

@@ -1,0 +1,57 @@
+"""Options that the environment and the settings file may give as well: EDGEKV_CTX and `ctx`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+
+class Settable(click.Option):
+    """`--kv-type` on the command line, else EDGEKV_KV_TYPE, else `kv_type` in the settings."""
+
+    def __init__(self, names: Sequence[str], **attributes: Any) -> None:
+        super().__init__(names, **attributes)
+        self.key = self.opts[0].removeprefix("--").replace("-", "_")
+        self.envvar = variable_of(self.key)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Says where a wrong value stands, if it is not on the command line."""
+        hint = super().get_error_hint(ctx)
+        source = ctx.get_parameter_source(self.name) if ctx and self.name else None
+        if source is ParameterSource.ENVIRONMENT:
+            return f"{hint} (from {self.envvar})"
+        if source is ParameterSource.DEFAULT_MAP:
+            return f"{hint} (from the settings)"
+        return hint
+
+
+def variable_of(key: str) -> str:
+    """The environment variable that overrules a key of the settings."""
+    return f"EDGEKV_{key.upper()}"
+
+
+def said_in_settings(name: str) -> bool:
+    """Whether a parameter of the running command has its value from the settings file."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.DEFAULT_MAP
+
+
+def model_argument(ctx: click.Context, _: click.Parameter, name: str | None) -> str:
+    """The path of the model meant, and the settings for it as the defaults of other options.
+
+    A callback of an eager MODEL argument, so that it comes before them. Raises `ModelError` and
+    `SettingsError`.
+    """
+    from edgekv.config.settings_file import read_settings
+    from edgekv.service.catalog import find_model
+
+    settings = read_settings()
+    name = name or settings.model
+    path = str(find_model(name))
+    said = settings.of_model(*filter(None, (name, path))).said() | settings.serve.said()
+    options = (param for param in ctx.command.params if isinstance(param, Settable))
+    ctx.default_map = {option.name: said[option.key] for option in options if option.key in said}
+    return path
