@@ -27,6 +27,15 @@ class StoredRun(msgspec.Struct, frozen=True):
     on_disk: bool
 
 
+class PinnedRun(msgspec.Struct, frozen=True):
+    """A prompt that the user wants kept."""
+
+    name: str
+    num_tokens: int
+    num_held: int
+    """How many of them, from the first, have cells now."""
+
+
 class Difference(msgspec.Struct, frozen=True):
     """Where a prompt parts from the most similar tokens that there were cells for."""
 
@@ -71,3 +80,4 @@ class CacheView(msgspec.Struct, frozen=True):
     """The least recently used first."""
     note: str
     """What of a conversation can be used again on this model."""
+    pinned: tuple[PinnedRun, ...] = ()

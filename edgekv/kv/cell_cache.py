@@ -77,6 +77,12 @@ class CellCache(Protocol):
     def retire(self, seq_id: SeqId) -> None:
         """A running sequence has ended; its cells may be kept for others to share."""
 
+    def pin(self, name: str, tokens: Sequence[Token]) -> None:
+        """Once they are computed, let go of these cells after everything else that is kept.
+
+        Raises `InvalidValue` if they are too many, and `Unavailable` where none can be kept.
+        """
+
     def suspend(self, seq_id: SeqId) -> Claim:
         """A running sequence gives its id and cells back. What only it held goes to the store,
         where `acquire` finds it by its tokens. Until the claim is released the store drops

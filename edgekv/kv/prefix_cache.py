@@ -21,6 +21,8 @@ from edgekv.core.request import SeqId, Token
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
 from edgekv.kv.claims import Claim, Rank
 from edgekv.kv.differences import difference
+from edgekv.kv.kept import Kept, Pin
+from edgekv.kv.pool import Pool, unused_ids
 from edgekv.kv.radix_tree import Match, Prefix, RadixTree
 from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
@@ -31,6 +33,8 @@ MOST_KEPT = 2
 cells: attention works up to the highest used cell, so what is kept slows the running.
 """
 
+MOST_PINNED = 2
+"""Pinned prompts have at most one in so many of the cells."""
 
 NOTE = "Any part of a prompt that another conversation begins with is used again, to the token."
 NO_COPY = "its cells were needed and the store had no room for a copy"
@@ -42,19 +46,15 @@ class PrefixCache:
     def __init__(
         self, memory: KVMemory, *, num_cells: int, num_seqs: int, store: Store | None = None
     ) -> None:
-        self._memory = memory
         self._num_cells, self._num_seqs = num_cells, num_seqs
         self._swap = Swap(memory, store or Store())
-        self._tree = RadixTree()
+        self._pool = Pool(memory, num_seqs)
+        self._tree = self._pool.tree
         self._prompts = RadixTree()
         """Whole prompts of running sequences, so that a match tells what will be computed."""
-        self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
-        self._kept: dict[SeqId, None] = {}
-        """A set in the order of eviction: oldest first."""
+        self._kept = Kept()
         self._may_keep = True
         self._reserved = Reservations()
-        self._unsaved: dict[SeqId, int] = {}
-        """Kept sequences, and up to where `rest` has brought their copy in the store."""
 
     def counts(self) -> CellCounts:
         tree = self._tree
@@ -68,7 +68,12 @@ class PrefixCache:
         )
 
     def view(self) -> CacheView:
-        return CacheView(self.held(), self._swap.store.runs(), NOTE)
+        pinned = self._kept.pinned_runs(self._tree)
+        return CacheView(self.held(), self._swap.store.runs(), NOTE, pinned)
+
+    def pin(self, name: str, tokens: Sequence[Token]) -> None:
+        self._kept.pin(name, tokens, self._num_cells // MOST_PINNED)
+        self._swap.store.claim(tokens, Rank.PINNED)
 
     def store_counts(self) -> StoreCounts:
         return self._swap.counts()
@@ -101,7 +106,7 @@ class PrefixCache:
         match = self._tree.match(wanted)
         needed = expected - match.length
         evictable = self._tree.num_kept - match.num_kept
-        if needed > self._unreserved + evictable or not (self._unused or self._kept):
+        if needed > self._unreserved + evictable or not (self._pool.unused or self._kept):
             return None
         different = difference(wanted, self._tree, match, self._swap.store.nearest(wanted))
         seq_id = self._claim(match, needed, tokens)
@@ -121,12 +126,7 @@ class PrefixCache:
         return self._reserved.of(seq_id)
 
     def advance(self, seq_id: SeqId, tokens: Sequence[Token]) -> None:
-        start = self._tree.length(seq_id)
-        twin = self._tree.advance(seq_id, tokens)
-        if twin is not None:
-            # Another sequence computed the same tokens first: use its cells.
-            self._memory.cut(seq_id, start, twin.length)
-            self._memory.share(twin.holder, seq_id, start, twin.length)
+        self._pool.advance(seq_id, tokens)
         self._reserved.use(seq_id, len(tokens))
 
     def retire(self, seq_id: SeqId) -> None:
@@ -135,14 +135,16 @@ class PrefixCache:
         self._stop_running(seq_id)
         if others or not length:
             # Keeping it would cost an id and save nothing; the others count as used just now.
-            self._release(seq_id, length)
-            for other in others & self._kept.keys():
-                self._keep(other)
-            return
-        self._tree.keep(seq_id)
-        self._keep(seq_id)
+            self._pool.release(seq_id, length)
+            for other in others.intersection(self._kept):
+                self._kept.use(other)
+        else:
+            self._tree.keep(seq_id)
+            self._kept.use(seq_id)
+        for pin in self._kept.unheld():
+            self._hold(pin)
         while self._keeps_too_many:
-            self._evict_oldest()
+            self._evict_next()
 
     def suspend(self, seq_id: SeqId) -> Claim:
         claim = self._swap.store.claim(self._tree.tokens(seq_id), Rank.SUSPENDED)
@@ -155,48 +157,45 @@ class PrefixCache:
 
     def evict(self, seq_id: SeqId, end: int) -> None:
         self._stop_running(seq_id)
-        self._release(seq_id, end)
+        self._pool.release(seq_id, end)
 
     def room(self) -> int:
         return self._free + self._tree.num_kept
 
     def make_room(self, num_cells: int) -> None:
         while self._free < num_cells:
-            self._evict_oldest()
+            self._evict_next()
 
     def restrain(self, *, keeps: bool, host_bytes: int) -> None:
         self._may_keep = keeps
         self._swap.store.limit_host(host_bytes)
         while self._keeps_too_many:
-            self._evict_oldest()
+            self._evict_next()
 
     def resize(self, num_cells: int, num_seqs: int) -> None:
         assert not self.running()
         while self._kept:
-            self._evict_oldest()
+            self._evict_next()
         self._num_cells, self._num_seqs = num_cells, num_seqs
-        self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
+        self._pool.unused = unused_ids(num_seqs)
 
     def rest(self) -> bool:
         """Copy kept sequences to the store, so that they outlive the process."""
-        for seq_id, start in self._unsaved.items():
-            done = self._swap.save_piece(seq_id, self._tree.tokens(seq_id), start)
-            if done is None:
-                del self._unsaved[seq_id]
-            else:
-                self._unsaved[seq_id] = done
-            return True
-        return self._swap.store.rest()
+        if self._kept.unsaved is None:
+            return self._swap.store.rest()
+        seq_id, start = self._kept.unsaved
+        self._kept.save(seq_id, self._swap.save_piece(seq_id, self._tree.tokens(seq_id), start))
+        return True
 
     def check_integrity(self) -> None:
         self._tree.check_integrity()
         self._prompts.check_integrity()
         self._reserved.check_integrity()
         self._swap.store.check_integrity()
-        ids = [*self._unused, *self._kept, *self._reserved.seq_ids()]
+        ids = [*self._pool.unused, *self._kept, *self._reserved.seq_ids()]
         assert sorted(ids) == list(range(self._num_seqs)), "every id is in exactly one place"
         assert self._free >= 0
-        assert self._unsaved.keys() <= self._kept.keys()
+        self._kept.check_integrity()
 
     @property
     def _free(self) -> int:
@@ -206,7 +205,7 @@ class PrefixCache:
     def _keeps_too_many(self) -> bool:
         if not self._may_keep:
             return bool(self._kept)
-        is_crowded = self._tree.num_kept * MOST_KEPT > self._num_cells and len(self._kept) > 1
+        is_crowded = self._tree.num_kept * MOST_KEPT > self._num_cells and len(self._kept.loose) > 1
         return is_crowded and self._swap.store.has_host_memory
 
     @property
@@ -217,34 +216,26 @@ class PrefixCache:
     def _claim(self, match: Match, needed: int, tokens: Sequence[Token]) -> SeqId:
         """An id that holds the match, with room for `needed` more cells.
 
-        Kept sequences are evicted oldest first. When it is the turn of the donor, or when the
+        Kept sequences are evicted in their order. When it is the turn of the donor, or when the
         match is all that the donor has, the donor is cut to the match and runs again instead.
         """
         donor = min(match.holders, default=None)
         taken: SeqId | None = None
-        if donor in self._kept and self._tree.length(donor) == match.length:
+        if donor in self._kept.loose and self._tree.length(donor) == match.length:
             taken = self._take_over(donor, match.length)
-        while self._unreserved < needed or (taken is None and not self._unused):
-            if next(iter(self._kept)) == donor:
+        while self._unreserved < needed or (taken is None and not self._pool.unused):
+            if self._kept.next == donor:
                 taken = self._take_over(donor, match.length)
             else:
-                self._evict_oldest()
-        if taken is not None:
-            return taken
-        seq_id = self._unused.pop()
-        self._tree.acquire(seq_id)
-        if donor is not None:
-            self._tree.advance(seq_id, tokens[: match.length])
-            self._memory.share(donor, seq_id, 0, match.length)
-        return seq_id
+                self._evict_next()
+        return self._pool.branch(donor, tokens[: match.length]) if taken is None else taken
 
     def _take_over(self, seq_id: SeqId, length: int) -> SeqId:
         """Let a kept sequence run again with its first `length` tokens."""
-        self._stop_keeping(seq_id)
+        self._kept.give_up(seq_id)
         if length < self._tree.length(seq_id):
             self._save(seq_id, length)
-            self._memory.cut(seq_id, length, self._tree.length(seq_id))
-            self._tree.cut(seq_id, length)
+            self._pool.cut(seq_id, length)
         self._tree.acquire(seq_id)
         return seq_id
 
@@ -264,19 +255,28 @@ class PrefixCache:
             start = max(start, self._tree.private_start(seq_id))
             self._swap.save(seq_id, self._tree.tokens(seq_id), start)
 
-    def _keep(self, seq_id: SeqId) -> None:
-        self._kept.pop(seq_id, None)
-        self._kept[seq_id] = None
-        self._unsaved[seq_id] = 0
+    def _hold(self, pin: Pin) -> None:
+        """Give a pin an id of its own, if its cells are there and an id can be had."""
+        match = self._tree.match(pin.tokens)
+        if match.length < len(pin.tokens):
+            return
+        exact = [s for s in self._kept.loose if self._tree.tokens(s) == list(pin.tokens)]
+        others = [s for s in self._kept.loose if s not in match.holders]
+        if not (exact or self._pool.unused) and others:
+            self._evict(others[0])
+        if exact:
+            self._kept.hold(pin, exact[0])
+        elif self._pool.unused:
+            seq_id = self._pool.branch(min(match.holders), pin.tokens)
+            self._tree.keep(seq_id)
+            self._kept.hold(pin, seq_id)
 
-    def _stop_keeping(self, seq_id: SeqId) -> None:
-        del self._kept[seq_id]
-        self._unsaved.pop(seq_id, None)
+    def _evict_next(self) -> None:
+        self._evict(self._kept.next)
 
-    def _evict_oldest(self) -> None:
-        oldest = next(iter(self._kept))
-        self._stop_keeping(oldest)
-        self._leave(oldest)
+    def _evict(self, seq_id: SeqId) -> None:
+        self._kept.give_up(seq_id)
+        self._leave(seq_id)
 
     def _stop_running(self, seq_id: SeqId) -> None:
         self._reserved.drop(seq_id)
@@ -286,13 +286,6 @@ class PrefixCache:
         """Give back an id and its cells, with a copy of them in the store."""
         self._save(seq_id, 0)
         tokens = self._tree.tokens(seq_id)
-        self._release(seq_id, len(tokens))
+        self._pool.release(seq_id, len(tokens))
         if self._swap.store.reach(tokens, self._tree.match(tokens).length) < len(tokens):
             self._swap.store.lost.note(tokens, NO_COPY)
-
-    def _release(self, seq_id: SeqId, end: int) -> None:
-        """Give back an id and its cells up to position `end`."""
-        if end:
-            self._memory.cut(seq_id, 0, end)
-        self._tree.evict(seq_id)
-        self._unused.append(seq_id)

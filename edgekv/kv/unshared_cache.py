@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from edgekv.core.inspection import CacheView, HeldRun
 from edgekv.core.ports import KVMemory
 from edgekv.core.request import SeqId, Token
+from edgekv.errors import Unavailable
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
 from edgekv.kv.claims import Claim, Rank
 from edgekv.kv.radix_tree import Prefix, shared_length
@@ -90,6 +91,12 @@ class UnsharedCache:
         self._reserved.use(seq_id, len(tokens))
         if self.length(seq_id) == self._checkpoints.get(seq_id):
             self._swap.save_whole(seq_id, self._tokens[seq_id])
+
+    def pin(self, name: str, tokens: Sequence[Token]) -> None:
+        raise Unavailable(
+            f"The prompt '{name}' cannot be pinned: the cells of this model cannot be shared as it "
+            "is opened; leave out --warm."
+        )
 
     def retire(self, seq_id: SeqId) -> None:
         self._swap.save_whole(seq_id, self._tokens[seq_id])
