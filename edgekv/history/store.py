@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
+from edgekv.config.places import data_folder
 from edgekv.history.database import Database, blob, text
 from edgekv.history.entries import ConversationId, Ending, Entry, EntryId, Listed, Opened
 from edgekv.history.records import MESSAGE_COLUMNS, columns_of, entry_of, stats_of, written
@@ -61,8 +61,10 @@ class Appended:
     entry: EntryId
 
 
-def default_path() -> Path:
-    return platformdirs.user_data_path("edgekv", appauthor=False) / "conversations.sqlite"
+def default_path() -> Path | None:
+    """None for a user without a folder for it: then nothing outlives the program."""
+    folder = data_folder()
+    return None if folder is None else folder / "conversations.sqlite"
 
 
 class History:

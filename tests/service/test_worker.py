@@ -8,11 +8,11 @@ import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import platformdirs
 import psutil
 import pytest
 
 from edgekv.budget.wish import Wish
+from edgekv.config.places import log_folder
 from edgekv.core.events import Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt, Token
@@ -157,7 +157,9 @@ def test_an_engine_that_ran_out_of_memory_starts_again_smaller(starter_model: Pa
         assert worker.plan is not None
         before = worker.plan
         assert worker.engine_pid is not None
-        log = platformdirs.user_log_path("edgekv", appauthor=False) / "engine.log"
+        folder = log_folder()
+        assert folder is not None
+        log = folder / "engine.log"
         with log.open("ab") as stream:  # what ggml says before it aborts
             stream.write(b"ggml_backend_alloc: failed to allocate buffer\n")
         os.kill(worker.engine_pid, signal.SIGABRT)
