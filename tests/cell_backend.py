@@ -69,7 +69,7 @@ class Compiled:
 class CellBackend:
     """Implements `core.ports.Backend`. `outcomes` makes the decode of that number fail,
     `refusals` the compiling of a grammar, and `loses_way_at` the sampling of a constrained answer
-    of that length.
+    of that length. One of the length `completes_at` may not go on.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class CellBackend:
         self.outcomes: dict[int, DecodeStatus] = {}
         self.refusals: dict[Grammar, EdgeKVError] = {}
         self.loses_way_at: int | None = None
+        self.completes_at: int | None = None
         self.may_compile = Event()
         self.may_compile.set()
         self.is_closed = False
@@ -169,6 +170,11 @@ class CellBackend:
         token = self._choose(seen, sampler.num_prompt, sampler.sampling)
         sampler.seen.append(token)
         return token
+
+    def is_complete(self, seq_id: SeqId) -> bool:
+        sampler = self._samplers[seq_id]
+        is_constrained = sampler.sampling.grammar is not None
+        return is_constrained and len(sampler.seen) - sampler.num_prompt == self.completes_at
 
     def logprob(self, seq_id: SeqId) -> TokenLogprob | None:
         """The more tokens were seen, the less likely is the next."""

@@ -68,6 +68,9 @@ class Backend(KVMemory, Protocol):
         Raises `RequestError` if the request's grammar cannot be followed any further.
         """
 
+    def is_complete(self, seq_id: SeqId) -> bool:
+        """Whether the grammar of `seq_id` leaves nothing to come after the token sampled last."""
+
     def logprob(self, seq_id: SeqId) -> TokenLogprob | None:
         """Of the token that was sampled last, if its request asked for it."""
 

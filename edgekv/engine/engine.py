@@ -222,7 +222,9 @@ class Engine:
         self._metrics.count_step(plan, self._scheduler.running)
         sampled, events = self._sample(plan)
         going_on = BatchPlan(tuple(p for p in plan.slices if p.seq_id in self._scheduler.running))
-        return events + list(map(self._with_logprob, self._scheduler.commit(going_on, sampled)))
+        complete = {seq_id for seq_id in sampled if self._backend.is_complete(seq_id)}
+        committed = self._scheduler.commit(going_on, sampled, complete)
+        return events + list(map(self._with_logprob, committed))
 
     def _with_logprob(self, event: EngineEvent) -> EngineEvent:
         if not isinstance(event, Sampled):

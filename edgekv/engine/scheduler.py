@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from edgekv.core.batch import BatchPlan, BatchSlice
@@ -154,15 +154,17 @@ class Scheduler:
         """Have the cells that a plan takes free."""
         self._cache.make_room(plan.num_tokens)
 
-    def commit(self, plan: BatchPlan, sampled: Mapping[SeqId, Token]) -> list[EngineEvent]:
-        """Record what a decoded plan computed and what was sampled from it."""
+    def commit(
+        self, plan: BatchPlan, sampled: Mapping[SeqId, Token], complete: Set[SeqId]
+    ) -> list[EngineEvent]:
+        """Record what was computed and sampled, and which answers nothing may come after."""
         events: list[EngineEvent] = []
         for piece in plan.slices:
             seq = self._running[piece.seq_id]
             seq.num_computed += len(piece.tokens)
             self._cache.advance(seq.seq_id, piece.tokens)
             if piece.wants_logits:
-                events += self._append(seq, sampled[piece.seq_id])
+                events += self._append(seq, sampled[seq.seq_id], seq.seq_id in complete)
         return events
 
     def fail(self, plan: BatchPlan, error: ErrorInfo) -> list[EngineEvent]:
@@ -239,13 +241,14 @@ class Scheduler:
     def _num_answering(self) -> int:
         return sum(1 for seq in self._running.values() if seq.num_pending == 1)
 
-    def _append(self, seq: Sequence, token: Token) -> list[EngineEvent]:
+    def _append(self, seq: Sequence, token: Token, is_complete: bool) -> list[EngineEvent]:
         if token in self._end_tokens and not seq.request.ignore_end:
             return [self._finish(seq, FinishReason.STOP)]
         seq.tokens.append(token)
         events: list[EngineEvent] = [Sampled(seq.request.id, token)]
-        if seq.num_generated == seq.request.max_tokens:
-            events.append(self._finish(seq, FinishReason.LENGTH))
+        if is_complete or seq.num_generated == seq.request.max_tokens:
+            reason = FinishReason.STOP if is_complete else FinishReason.LENGTH
+            events.append(self._finish(seq, reason))
         elif not self._cache.expected(seq.seq_id):
             # It got longer than expected, and what was learned since may say how much longer.
             more = 1 + self._num_expected(seq.request, seq.num_generated)

@@ -80,6 +80,9 @@ class LlamaBackend:
         self._logprobs[seq_id] = likelihoods.of(token, vocabulary.piece, vocabulary.spelling)
         return token
 
+    def is_complete(self, seq_id: SeqId) -> bool:
+        return self._samplers[seq_id].is_complete
+
     def logprob(self, seq_id: SeqId) -> TokenLogprob | None:
         return self._logprobs.get(seq_id)
 

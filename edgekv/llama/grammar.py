@@ -67,6 +67,11 @@ class Constraint:
         # The bool view is what makes numpy's searches quick.
         return np.unpackbits(bits, bitorder="little")[: self._num_vocab].view(np.bool_)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing but the end may come."""
+        return self._matcher.is_stopped() and not self._matcher.is_error()
+
     def accept(self, token: Token) -> None:
         """`token` was chosen. A wrong one is found by the next `allowed`."""
         self._matcher.consume_token(token)

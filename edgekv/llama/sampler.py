@@ -68,6 +68,11 @@ class SamplerChain:
         self._constraint.accept(token)
         return token
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the constraint leaves nothing but the end."""
+        return self._constraint is not None and self._constraint.is_complete
+
     def close(self) -> None:
         api.llama_sampler_free(self._handle)
 

@@ -138,6 +138,18 @@ def test_an_answer_whose_grammar_is_at_a_loss_fails_alone(front: Opened) -> None
     assert text_of(events) == ANSWER
 
 
+@pytest.mark.parametrize("limit", [4, 5])
+def test_an_answer_that_nothing_may_come_after_is_complete(front: Opened, limit: int) -> None:
+    front.turn(CheckGrammar(1, DIGITS))
+    front.turn()
+    front.backend.completes_at = len(ANSWER[:3].encode())
+    [events] = front.answers(ask("a", sampling=HELD, max_tokens=limit)).values()
+    assert text_of(events) == ANSWER[:3]
+    assert events[-1] == Finished(RequestId("a"), FinishReason.STOP, 4)
+    [cut] = front.answers(ask("b", sampling=HELD, max_tokens=2)).values()
+    assert cut[-1] == Finished(RequestId("b"), FinishReason.LENGTH, 2)
+
+
 def test_a_grammar_and_going_on_past_the_end_exclude_each_other(front: Opened) -> None:
     front.turn(CheckGrammar(1, DIGITS))
     front.turn()

@@ -150,6 +150,13 @@ def test_a_limit_inside_a_character_cuts_at_its_border(asked: Asked, limit: int)
         assert end.num_generated == limit
 
 
+def test_an_answer_that_ends_with_the_last_token_allowed_is_complete(asked: Asked) -> None:
+    grammar = has(x={"const": BORDERLINE})
+    length = end_of(asked.events(grammar)).num_generated
+    assert end_of(asked.events(grammar, max_tokens=length)).reason is FinishReason.STOP
+    assert end_of(asked.events(grammar, max_tokens=length - 1)).reason is FinishReason.LENGTH
+
+
 def test_an_answer_rebuilt_inside_an_object_goes_on_as_it_was(asked: Asked) -> None:
     grammar = has(name={"type": "string", "maxLength": 8}, n={"type": "integer", "maximum": 99})
     whole = asked.events(grammar, temperature=1.0, seed=3)
