@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,11 @@ class Machine:
     """Threads that compute best: two on one core only wait for each other."""
 
 
-def read_machine(root: Path = Path("/"), affinity: Iterable[int] | None = None) -> Machine:
+def read_machine(
+    root: Path = Path("/"),
+    affinity: Iterable[int] | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Machine:
     """Read the host below `root`, or a recording of it.
 
     `affinity` holds the numbers of the processors this process may run on; None asks the system.
@@ -46,7 +50,8 @@ def read_machine(root: Path = Path("/"), affinity: Iterable[int] | None = None) 
     total, available = _memory(root)
     cpus = frozenset(_affinity() if affinity is None else affinity)
     quotas = [Reading(max(1, int(quota.cpus)), quota.source) for quota in cgroups.cpu_quotas(root)]
-    usable = _smallest(Reading(len(cpus), "the process's affinity"), *quotas)
+    told = list(_told_to_openmp(environment))
+    usable = _smallest(Reading(len(cpus), "the process's affinity"), *quotas, *told)
     cores = _smallest(Reading(_count_cores(root, cpus), "cores of the usable CPUs"), usable)
     return Machine(total, available, system_reserve(total.value), usable, cores)
 
@@ -111,6 +116,15 @@ def _affinity() -> Iterable[int]:
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return range(os.cpu_count() or 1)
+
+
+def _told_to_openmp(environment: Mapping[str, str]) -> Iterator[Reading]:
+    """What a user said to every program that computes with OpenMP, as llama.cpp does."""
+    for name in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT"):
+        # The first may be a list, a number for each level of nested regions.
+        number = environment.get(name, "").partition(",")[0].strip()
+        if number.isdigit() and int(number) > 0:
+            yield Reading(int(number), name)
 
 
 def _count_cores(root: Path, cpus: frozenset[int]) -> int:

@@ -195,6 +195,24 @@ def test_two_threads_of_a_core_are_one_core(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize(
+    ("environment", "threads"),
+    [
+        ({"OMP_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "3,2"}, 3),
+        ({"OMP_NUM_THREADS": "9"}, 4),
+        ({"OMP_NUM_THREADS": "9", "OMP_THREAD_LIMIT": "2"}, 2),
+        ({"OMP_NUM_THREADS": "0"}, 4),
+        ({"OMP_NUM_THREADS": "many"}, 4),
+    ],
+)
+def test_what_openmp_was_told_bounds_the_threads(
+    recording: Recording, environment: dict[str, str], threads: int
+) -> None:
+    machine = read_machine(recording.root, range(4), environment)
+    assert (machine.usable_cpus.value, machine.cores.value) == (threads, threads)
+
+
+@pytest.mark.parametrize(
     ("total", "reserve"),
     [
         (GIB, 128 * MIB),
