@@ -25,19 +25,25 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One message of a conversation with its exact text."""
+class Remark:
+    """One message with its exact text, and how it came about."""
 
-    id: EntryId
     message: Message
-    created: float
-    """Seconds since 1970."""
     model: str = ""
     """Who answered; nothing for messages of the user."""
     ending: Ending | None = Ending.WHOLE
     """None while the answer is being written."""
     stats: AnswerStats | None = None
     """An answer's figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Remark):
+    """A remark that is in the history."""
+
+    id: EntryId
+    created: float
+    """Seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 history = History(default_path())
 conversation = history.begin("Title")
-question = history.append(conversation, None, Message("user", "Why?"))
-answer = history.append(question.conversation, question.entry, Message("assistant"), ending=None)
+question = history.append(conversation, None, Remark(Message("user", "Why?")))
+answer = history.append(conversation, question.entry, Remark(Message("assistant"), ending=None))
 history.grow(answer.entry, "Because", "", stats)
-history.finish(answer.entry, Message("assistant", "Because."), Ending.WHOLE, stats)
+history.finish(answer.entry, Remark(Message("assistant", "Because."), stats=stats))
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ import msgspec
 
 from edgekv.config.places import data_folder
 from edgekv.history.database import Database, blob, text
-from edgekv.history.entries import ConversationId, Ending, Entry, EntryId, Listed, Opened
+from edgekv.history.entries import ConversationId, Ending, Entry, EntryId, Listed, Opened, Remark
 from edgekv.history.records import MESSAGE_COLUMNS, columns_of, entry_of, stats_of, written
 from edgekv.history.sent import SentTexts
 from edgekv.history.writers import own_mark, still_runs
 from edgekv.service.conversation import AnswerStats
-from edgekv.service.messages import Message
 
 SECONDS_TO_UNDO = 24 * 3600.0
 """How long a deleted conversation can be brought back."""
@@ -162,29 +161,20 @@ class History:
         self,
         conversation: ConversationId,
         after: EntryId | None,
-        message: Message,
-        *,
+        remark: Remark,
         head: EntryId | None = None,
-        model: str = "",
-        ending: Ending | None = Ending.WHOLE,
     ) -> Appended:
-        """One more message behind `after`, where the conversation then ends.
+        """One more remark behind `after`, where the conversation then ends.
 
         `head` is where it ended for the caller, `after` if not given. If it ends elsewhere by
         now, another program went on with it, and this becomes a conversation of its own.
         """
         with self._database.writing() as connection:
-            now = self._clock()
-            done = connection.execute(
-                "INSERT INTO message (conversation, parent, role, content, thought, extra, "
-                "created, model, ending, writer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (conversation, after, *columns_of(message), now, blob(model), ending, self._writer),
-            )
-            entry = EntryId(done.lastrowid or 0)
+            entry = self._insert(connection, conversation, after, remark)
             moved = connection.execute(
                 "UPDATE conversation SET head = ?, changed = ?, deleted = NULL "
                 "WHERE id = ? AND head IS ?",
-                (entry, now, conversation, after if head is None else head),
+                (entry, self._clock(), conversation, after if head is None else head),
             )
             if not moved.rowcount:
                 conversation = self._begin(connection, self._title(connection, conversation), entry)
@@ -201,12 +191,10 @@ class History:
                 (entry, blob(said), blob(thought), written(stats)),
             )
 
-    def finish(
-        self, entry: EntryId, message: Message, ending: Ending, stats: AnswerStats | None
-    ) -> None:
+    def finish(self, entry: EntryId, remark: Remark) -> None:
         """The answer as it is in the end, in place of what grew."""
         with self._database.writing() as connection:
-            self._finish(connection, entry, message, ending, stats)
+            self._finish(connection, entry, remark)
 
     def withdraw(self, conversation: ConversationId, entry: EntryId, head: EntryId | None) -> None:
         """Take the last message away; the conversation ends at `head` again."""
@@ -226,7 +214,7 @@ class History:
         ]
         for entry in broken:
             with self._database.writing() as connection:
-                self._finish(connection, entry.id, entry.message, Ending.BROKEN_OFF, entry.stats)
+                self._finish(connection, entry.id, replace(entry, ending=Ending.BROKEN_OFF))
         ids = [entry.id for entry in broken]
         heads = self._database.rows(
             "SELECT id, head FROM conversation WHERE deleted IS NULL ORDER BY changed DESC, id DESC"
@@ -250,19 +238,30 @@ class History:
         ).fetchone()
         return text(row[0]) if row else ""
 
-    def _finish(
+    def _insert(
         self,
         connection: sqlite3.Connection,
-        entry: EntryId,
-        message: Message,
-        ending: Ending,
-        stats: AnswerStats | None,
-    ) -> None:
-        _, content, thought, extra = columns_of(message)
+        conversation: ConversationId,
+        after: EntryId | None,
+        remark: Remark,
+    ) -> EntryId:
+        done = connection.execute(
+            "INSERT INTO message (conversation, parent, writer, created, model, ending, stats, "
+            "role, content, thought, extra) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(conversation, after, self._writer, self._clock()),
+                *(blob(remark.model), remark.ending, written(remark.stats)),
+                *columns_of(remark.message),
+            ),
+        )
+        return EntryId(done.lastrowid or 0)
+
+    def _finish(self, connection: sqlite3.Connection, entry: EntryId, remark: Remark) -> None:
+        _, content, thought, extra = columns_of(remark.message)
         connection.execute(
             "UPDATE message SET content = ?, thought = ?, extra = ?, ending = ?, stats = ? "
             "WHERE id = ?",
-            (content, thought, extra, ending, written(stats), entry),
+            (content, thought, extra, remark.ending, written(remark.stats), entry),
         )
         connection.execute("DELETE FROM piece WHERE message = ?", (entry,))
         connection.execute(

@@ -15,7 +15,7 @@ import pytest
 
 from edgekv.core.events import FinishReason
 from edgekv.errors import NotSaved, Unavailable
-from edgekv.history.entries import ConversationId, Ending, EntryId
+from edgekv.history.entries import ConversationId, Ending, EntryId, Remark
 from edgekv.history.schema import MIGRATIONS, VERSION
 from edgekv.history.store import SECONDS_TO_UNDO, History
 from edgekv.service.conversation import AnswerStats
@@ -56,7 +56,7 @@ def say(history: History, conversation: ConversationId, *texts: str) -> list[Ent
     for number, text in enumerate(texts):
         message = Message("assistant" if number % 2 else "user", text)
         after = entries[-1] if entries else None
-        entries.append(history.append(conversation, after, message).entry)
+        entries.append(history.append(conversation, after, Remark(message)).entry)
     return entries
 
 
@@ -82,9 +82,9 @@ def test_what_was_said_is_there_to_the_last_character_when_the_file_is_opened_ag
     conversation = first.begin(EXACT)
     call = ToolCall("1", "look", {"at": EXACT, "deep": [1, None]})
     message = Message("assistant", EXACT, tool_calls=(call,), thought=EXACT)
-    question = first.append(conversation, None, Message("user", EXACT)).entry
-    answer = first.append(conversation, question, message, model="Ü model", ending=None).entry
-    first.finish(answer, message, Ending.WHOLE, STATS)
+    question = first.append(conversation, None, Remark(Message("user", EXACT))).entry
+    answer = first.append(conversation, question, Remark(message, "Ü model", None)).entry
+    first.finish(answer, Remark(message, stats=STATS))
     before = first.open(conversation)
     first.close()
     again = History(path)
@@ -106,7 +106,7 @@ def test_an_answer_is_read_as_it_grows_and_costs_the_same_for_each_piece(
 ) -> None:
     conversation = history.begin("t")
     (question,) = say(history, conversation, "?")
-    answer = history.append(conversation, question, Message("assistant"), ending=None).entry
+    answer = history.append(conversation, question, Remark(Message("assistant"), ending=None)).entry
 
     def bytes_written(num_pieces: int) -> int:
         wal = path.with_name(path.name + "-wal")
@@ -124,7 +124,7 @@ def test_an_answer_is_read_as_it_grows_and_costs_the_same_for_each_piece(
     entry = history.open(conversation).entries[-1]
     assert entry.ending is None
     assert entry.message.content == "word " * 20 * 440
-    history.finish(answer, Message("assistant", "whole"), Ending.STOPPED, STATS)
+    history.finish(answer, Remark(Message("assistant", "whole"), ending=Ending.STOPPED))
     assert texts(history, conversation) == ["?", "whole"]
     assert history.open(conversation).entries[-1].ending is Ending.STOPPED
 
@@ -132,14 +132,15 @@ def test_an_answer_is_read_as_it_grows_and_costs_the_same_for_each_piece(
 WRITE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
+from edgekv.history.entries import Remark
 from edgekv.history.store import History
 from edgekv.service.conversation import AnswerStats
 from edgekv.service.messages import Message
 
 history = History(Path(sys.argv[1]))
 conversation = history.begin("t")
-question = history.append(conversation, None, Message("user", "?")).entry
-answer = history.append(conversation, question, Message("assistant"), ending=None).entry
+question = history.append(conversation, None, Remark(Message("user", "?"))).entry
+answer = history.append(conversation, question, Remark(Message("assistant"), ending=None)).entry
 history.grow(answer, "Half an", "thought", AnswerStats(num_generated=2))
 history.grow(answer, " answ", "", AnswerStats(num_generated=3))
 sys.stdout.write("written")
@@ -175,7 +176,7 @@ def test_a_fork_holds_what_came_before_without_a_copy(history: History, path: Pa
     fork = history.begin("fork", at=entries[1])
     assert num_messages(path) == 4
     assert texts(history, fork) == ["a", "b"]
-    history.append(fork, entries[1], Message("user", "other"))
+    history.append(fork, entries[1], Remark(Message("user", "other")))
     assert texts(history, fork) == ["a", "b", "other"]
     assert texts(history, conversation) == ["a", "b", "c", "d"]
 
@@ -185,7 +186,7 @@ def test_another_answer_takes_the_place_of_the_last_and_may_be_taken_back(
 ) -> None:
     conversation = history.begin("t")
     question, old = say(history, conversation, "?", "old")
-    new = history.append(conversation, question, Message("assistant", "new"), head=old)
+    new = history.append(conversation, question, Remark(Message("assistant", "new")), head=old)
     assert texts(history, conversation) == ["?", "new"]
     history.withdraw(conversation, new.entry, old)
     assert texts(history, conversation) == ["?", "old"]
@@ -197,8 +198,8 @@ def test_two_programs_that_go_on_with_one_conversation_get_one_each(
     conversation = history.begin("t")
     _, answer = say(history, conversation, "a", "b")
     other = History(path)
-    mine = history.append(conversation, answer, Message("user", "mine"))
-    theirs = other.append(conversation, answer, Message("user", "theirs"))
+    mine = history.append(conversation, answer, Remark(Message("user", "mine")))
+    theirs = other.append(conversation, answer, Remark(Message("user", "theirs")))
     assert mine.conversation == conversation
     assert theirs.conversation != conversation
     assert texts(other, conversation) == ["a", "b", "mine"]
@@ -250,7 +251,7 @@ def test_an_open_conversation_that_was_deleted_elsewhere_comes_back_when_it_goes
     conversation = history.begin("t")
     (entry,) = say(history, conversation, "a")
     history.delete(conversation)
-    history.append(conversation, entry, Message("assistant", "b"))
+    history.append(conversation, entry, Remark(Message("assistant", "b")))
     assert titles(history) == ["t"]
 
 
