@@ -18,6 +18,7 @@ from zlib import crc32
 
 from edgekv.core.batch import BatchPlan, BatchSlice, DecodeStatus
 from edgekv.core.events import TokenLogprob
+from edgekv.core.plan import Allocation, BufferSize, Choice
 from edgekv.core.request import Grammar, SamplingParams, SeqId, Token
 from edgekv.errors import EdgeKVError, InvalidValue
 
@@ -221,6 +222,14 @@ class CellBackend:
         wanted = tuple(map(Token, saved[start - first : end - first]))
         self._write(BatchSlice(seq_id, start, wanted, wants_logits=False), len(wanted))
         return True
+
+    def resize(self, choice: Choice) -> Allocation:
+        assert not self.cells(), "they would be lost"
+        assert not self._samplers
+        self.num_cells, self.num_seqs = choice.cells, choice.num_seqs
+        self._batch_tokens = choice.batch
+        self._views = {SeqId(i): {} for i in range(choice.num_seqs)}
+        return Allocation((BufferSize("CPU", "kv", choice.cells * 64),))
 
     def close(self) -> None:
         assert not self.is_closed

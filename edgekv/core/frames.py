@@ -16,7 +16,15 @@ import msgspec
 from edgekv.core.events import ErrorInfo, StreamEvent
 from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.look import EngineLook
-from edgekv.core.plan import Allocation, Choice, DeviceInfo, ModelFacts, Opening
+from edgekv.core.memory_frames import (
+    Resize,
+    Resized,
+    Restrain,
+    Restrained,
+    Survey,
+    Surveyed,
+)
+from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
 from edgekv.core.request import (
     Grammar,
     Priority,
@@ -26,7 +34,6 @@ from edgekv.core.request import (
     TextPrompt,
     Token,
 )
-from edgekv.core.restraint import Restraint
 
 
 class Submit(msgspec.Struct, frozen=True, tag=True):
@@ -91,30 +98,6 @@ class Look(msgspec.Struct, frozen=True, tag=True):
     """Ask what runs and waits: cheap enough for a few times a second."""
 
     call: int
-
-
-class Survey(msgspec.Struct, frozen=True, tag=True):
-    """Ask what the drivers of all devices report now."""
-
-    call: int
-
-
-class Restrain(msgspec.Struct, frozen=True, tag=True):
-    """Let the open model do without what memory is too short for, until told otherwise."""
-
-    call: int
-    restraint: Restraint
-
-
-class Resize(msgspec.Struct, frozen=True, tag=True):
-    """Give the open model a pool of another size. Requests under way are suspended and go on in
-    it; the pool gets no smaller, and its context no shorter, than what they were promised.
-
-    `choice` differs from the one that is open only in what decides how much is allocated.
-    """
-
-    call: int
-    choice: Choice
 
 
 class CheckGrammar(msgspec.Struct, frozen=True, tag=True):
@@ -204,28 +187,6 @@ class Inspection(msgspec.Struct, frozen=True, tag=True):
 class Looked(msgspec.Struct, frozen=True, tag=True):
     call: int
     look: EngineLook
-
-
-class Surveyed(msgspec.Struct, frozen=True, tag=True):
-    call: int
-    devices: tuple[DeviceInfo, ...]
-
-
-class Restrained(msgspec.Struct, frozen=True, tag=True):
-    """What left the pool and host memory for it."""
-
-    call: int
-    num_cells: int
-    num_bytes: int
-
-
-class Resized(msgspec.Struct, frozen=True, tag=True):
-    call: int
-    choice: Choice
-    """What was opened, or is still open because requests need it."""
-    allocation: Allocation
-    num_carried: int
-    """Requests that had begun and were carried over."""
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from edgekv.core.batch import BatchPlan, DecodeStatus
 from edgekv.core.events import TokenLogprob
-from edgekv.core.plan import Allocation, DeviceInfo, ModelFacts, Opening
+from edgekv.core.plan import Allocation, Choice, DeviceInfo, ModelFacts, Opening
 from edgekv.core.request import Grammar, SamplingParams, Segment, SeqId, Token
 
 
@@ -88,6 +88,13 @@ class Backend(KVMemory, Protocol):
 
         Raises `InvalidValue` for an empty or too long one, and `Unavailable` where there is no
         context for it.
+        """
+
+    def resize(self, choice: Choice) -> Allocation:
+        """Change to a pool of another size, which is empty; nothing has cells or a sampler.
+
+        The old one is given back first. Raises `ModelError` if the new one cannot be had; then
+        nothing may be called any more.
         """
 
     def close(self) -> None:

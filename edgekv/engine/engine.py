@@ -20,11 +20,14 @@ from edgekv.core.events import (
 from edgekv.core.frames import Snapshot
 from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.look import EngineLook
+from edgekv.core.plan import Choice
 from edgekv.core.ports import Backend
 from edgekv.core.request import Request, RequestId, SeqId, Token
+from edgekv.core.restraint import Restraint
 from edgekv.engine.looking import look_at
 from edgekv.engine.metrics import Metrics
 from edgekv.engine.pacing import Pace
+from edgekv.engine.resizing import Freed
 from edgekv.engine.scheduler import Scheduler, Start
 from edgekv.errors import EdgeKVError, InvalidValue, Overloaded, PromptTooLong, RequestError
 from edgekv.kv.cell_cache import CellCache
@@ -86,7 +89,8 @@ class Engine:
                 f"{slots} slots need at least as many batch tokens, not {batch_tokens}"
             )
         self._backend = backend
-        self._context_length = min(limits.context_length, backend.num_cells)
+        self.context_length = min(limits.context_length, backend.num_cells)
+        """Tokens one conversation may hold."""
         self._max_waiting = limits.max_waiting
         cache_type = PrefixCache if sharing else UnsharedCache
         self._cache: CellCache = cache_type(
@@ -101,6 +105,8 @@ class Engine:
             pace=self._pace,
         )
         self._metrics = Metrics()
+        self._slots, self._restraint = slots, Restraint()
+        self._host_bytes = store.host_limit_bytes if store else 0
         self._attached: dict[RequestId, SeqId] = {}
         self.starts: deque[PromptStart] = deque(maxlen=NUM_STARTS)
         """What the last requests found when they started, the oldest first."""
@@ -115,7 +121,7 @@ class Engine:
         Raises `PromptTooLong` or `InvalidValue` if it could never be admitted, `Overloaded` if too
         many wait, and `ValueError` if its id is in use.
         """
-        length, limit = len(request.prompt), self._context_length
+        length, limit = len(request.prompt), self.context_length
         if length >= limit:
             raise PromptTooLong(length, limit)
         if length + request.max_tokens > limit:
@@ -158,6 +164,43 @@ class Engine:
         """For people: what runs and waits now."""
         return look_at(self._scheduler, self._cache.held())
 
+    def restrain(self, restraint: Restraint) -> Freed:
+        """Do without what memory is too short for, until told otherwise."""
+        before = self.snapshot()
+        self._restraint = restraint
+        self._scheduler.slots = min(self._slots, restraint.slots or self._slots)
+        host_bytes = self._host_bytes if restraint.keeps else 0
+        self._cache.restrain(keeps=restraint.keeps, host_bytes=host_bytes)
+        after = self.snapshot()
+        return Freed(
+            before.cells_kept - after.cells_kept, before.store_host_bytes - after.store_host_bytes
+        )
+
+    def requests(self) -> list[Request]:
+        """Those that run, and those that wait."""
+        running = [seq.request for seq in self._scheduler.running.values()]
+        return running + [entry.request for entry in self._scheduler.waiting()]
+
+    def leave_pool(self, choice: Choice) -> int:
+        """Suspend every running request and empty the pool, so that the backend may change to
+        `choice`; returns how many were suspended. `enter_pool` comes next.
+        """
+        running = list(self._scheduler.running.values())
+        for seq in running:
+            self._scheduler.suspend(seq)
+            self._detach(seq.request.id)
+            self._metrics.count_suspension()
+        self._cache.resize(choice.cells, choice.num_seqs)
+        return len(running)
+
+    def enter_pool(self, choice: Choice) -> None:
+        """Go on in a pool of another size; those suspended start again with the next step."""
+        assert (self._backend.num_cells, self._backend.num_seqs) == (choice.cells, choice.num_seqs)
+        self.context_length, self._slots = choice.context_length, choice.slots
+        self._host_bytes = choice.host_cache_bytes
+        self._scheduler.resize(choice.slots, choice.batch)
+        self.restrain(self._restraint)
+
     def rest(self) -> bool:
         """While idle, do one piece of what can wait; False if there is nothing left to do."""
         return self._cache.rest()
@@ -177,6 +220,7 @@ class Engine:
         """Raises `AssertionError` if the books do not agree with each other."""
         self._scheduler.check_integrity()
         assert sorted(self._attached.values()) == sorted(self._scheduler.running)
+        assert len(self._scheduler.running) <= self._slots
 
     def _check_queue(self) -> None:
         if self._max_waiting is None:

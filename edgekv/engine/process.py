@@ -39,6 +39,14 @@ from edgekv.core.frames import (
     Tokenize,
     Tokens,
 )
+from edgekv.core.memory_frames import (
+    Resize,
+    Resized,
+    Restrain,
+    Restrained,
+    Survey,
+    Surveyed,
+)
 from edgekv.core.ports import ModelLibrary
 from edgekv.core.request import RequestId
 from edgekv.engine.compiling import Compiled, Compiling
@@ -46,7 +54,7 @@ from edgekv.engine.embedding import EmbeddingLine
 from edgekv.engine.session import Session
 from edgekv.errors import EdgeKVError, NotReady
 
-Question: TypeAlias = Tokenize | Detokenize | Inspect | Look
+Question: TypeAlias = Tokenize | Detokenize | Inspect | Look | Restrain
 """What an open model answers at once."""
 Inbox: TypeAlias = SimpleQueue[Command | Compiled]
 
@@ -132,6 +140,8 @@ class EngineProcess:
                     self._send(Accepted(call))
             case Embed():
                 self._open_model().texts.add(command)
+            case Resize():
+                self._resize(command)
             case _:
                 self._reply_to(command)
 
@@ -159,17 +169,27 @@ class EngineProcess:
             else:
                 self._send(Refused(command.call, ErrorInfo.of(compiled.error)))
 
-    def _reply_to(self, command: Describe | DryRun | Open | Question) -> None:
+    def _resize(self, command: Resize) -> None:
+        """A pool that cannot be had ends the process: the front end starts it anew, and every
+        request goes on from the tokens that its caller has.
+        """
+        done = self._open_model().session.resize(command.choice)
+        self._send(Resized(command.call, done.choice, done.allocation, done.num_carried))
+        self._tell([])
+
+    def _reply_to(self, command: Describe | DryRun | Open | Survey | Question) -> None:
         try:
             self._send(self._reply(command))
         except EdgeKVError as error:
             self._send(Refused(command.call, ErrorInfo.of(error)))
 
-    def _reply(self, command: Describe | DryRun | Open | Question) -> Reply:
+    def _reply(self, command: Describe | DryRun | Open | Survey | Question) -> Reply:
         match command:
             case Describe(call, path):
                 facts, devices = self._library.describe(path), self._library.devices()
                 return Described(call, facts, devices, self._resident_bytes())
+            case Survey(call):
+                return Surveyed(call, self._library.devices())
             case DryRun(call, opening):
                 return DryRunDone(call, self._library.dry_run(opening))
             case Open():
@@ -233,5 +253,8 @@ def _ask(session: Session, command: Question) -> Reply:
             return Text(call, session.detokenize(tokens))
         case Inspect(call):
             return Inspection(call, *session.inspect())
+        case Restrain(call, restraint):
+            freed = session.restrain(restraint)
+            return Restrained(call, freed.num_cells, freed.num_bytes)
         case Look(call):
             return Looked(call, session.look())

@@ -60,7 +60,9 @@ class Scheduler:
         pace: Pace,
     ) -> None:
         self._cache, self._pace = cache, pace
-        self._slots, self._batch_tokens, self._end_tokens = slots, batch_tokens, end_tokens
+        self._batch_tokens, self._end_tokens = batch_tokens, end_tokens
+        self.slots = slots
+        """Requests that may run at once. When it gets less, those that run go on to their end."""
         self._line = WaitingLine()
         self._lengths = AnswerLengths()
         self._running: dict[SeqId, Sequence] = {}
@@ -83,7 +85,7 @@ class Scheduler:
 
     @property
     def num_free_slots(self) -> int:
-        return self._slots - len(self._running)
+        return max(0, self.slots - len(self._running))
 
     def waiting(self) -> list[Waiting]:
         """The next to start first."""
@@ -147,12 +149,21 @@ class Scheduler:
         senior = min(self._running.values(), key=_seniority)
         others = [seq for seq in self._running.values() if seq is not senior]
         victim = max([s for s in others if _had_its_share(s)] or others, key=_seniority)
-        self._suspend(victim)
+        self.suspend(victim)
         return victim
 
     def make_room(self, plan: BatchPlan) -> None:
         """Have the cells that a plan takes free."""
         self._cache.make_room(plan.num_tokens)
+
+    def suspend(self, seq: Sequence) -> None:
+        """Take a running sequence's id and cells away. It waits, and goes on later."""
+        self._leave(seq.seq_id)
+        self._line.suspend(seq, self._cache.suspend(seq.seq_id))
+
+    def resize(self, slots: int, batch_tokens: int) -> None:
+        """Go on in another pool. Nothing runs."""
+        self.slots, self._batch_tokens = slots, batch_tokens
 
     def commit(
         self, plan: BatchPlan, sampled: Mapping[SeqId, Token], complete: Set[SeqId]
@@ -189,7 +200,6 @@ class Scheduler:
     def check_integrity(self) -> None:
         """Raises `AssertionError` if the books of scheduler and cache do not agree."""
         self._cache.check_integrity()
-        assert len(self._running) <= self._slots
         assert sorted(self._running) == self._cache.running()
         for seq_id, seq in self._running.items():
             assert seq.seq_id == seq_id
@@ -218,10 +228,6 @@ class Scheduler:
             seq.resumed_length = len(entry.tokens)
         self._running[seq.seq_id] = seq
         return Start(seq, acquired, max(0, entry.num_lost - acquired.num_known))
-
-    def _suspend(self, seq: Sequence) -> None:
-        self._leave(seq.seq_id)
-        self._line.suspend(seq, self._cache.suspend(seq.seq_id))
 
     def _num_expected(self, request: Request, num_generated: int) -> int:
         """Cells that the rest of an answer will probably need, the next token's not counted."""

@@ -25,11 +25,13 @@ from edgekv.core.events import (
 from edgekv.core.frames import Snapshot, Submit
 from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.look import EngineLook
-from edgekv.core.plan import Opening
+from edgekv.core.plan import Choice, Opening
 from edgekv.core.ports import Backend, Vocabulary
 from edgekv.core.request import Grammar, Prompt, Request, RequestId, TextPrompt, Token
+from edgekv.core.restraint import Restraint
 from edgekv.engine.detokenizer import TextStream
 from edgekv.engine.engine import Engine, Limits
+from edgekv.engine.resizing import Freed, Resizing, with_room_for
 from edgekv.errors import InvalidValue, Overloaded, PromptTooLong, RequestError
 from edgekv.kv.disk import Disk
 from edgekv.kv.store import Store
@@ -52,12 +54,12 @@ class Session:
     def __init__(self, backend: Backend, vocabulary: Vocabulary, opening: Opening) -> None:
         choice = opening.choice
         self._backend, self._vocabulary = backend, vocabulary
-        self._context_length = min(choice.context_length, backend.num_cells)
+        self._choice = choice
         self._engine = Engine(
             backend,
             Limits(
                 slots=choice.slots,
-                context_length=self._context_length,
+                context_length=choice.context_length,
                 batch_tokens=choice.batch,
                 max_waiting=opening.max_waiting,
                 max_gap_seconds=opening.max_gap_ms / 1000,
@@ -127,6 +129,21 @@ class Session:
         self._check_ids(tokens)
         return self._backend.embed(tokens)
 
+    def restrain(self, restraint: Restraint) -> Freed:
+        """Do without what memory is too short for, until told otherwise."""
+        return self._engine.restrain(restraint)
+
+    def resize(self, choice: Choice) -> Resizing:
+        """Change to a pool of another size, but with room for all that requests were promised."""
+        choice = with_room_for(self._engine.requests(), choice)
+        if choice == self._choice:
+            return Resizing(choice)
+        num_carried = self._engine.leave_pool(choice)
+        allocation = self._backend.resize(choice)
+        self._engine.enter_pool(choice)
+        self._choice = choice
+        return Resizing(choice, allocation, num_carried)
+
     def close(self) -> list[StreamEvent]:
         """End every request as cancelled and give the memory back."""
         events = [e for request_id in list(self._answers) for e in self.cancel(request_id)]
@@ -151,9 +168,9 @@ class Session:
                 "ignore_eos", "An answer held to a format ends with it; leave out 'ignore_eos'."
             )
         prompt = self._prompt_tokens(submit.prompt)
-        room = self._context_length - len(prompt)
+        room = self._engine.context_length - len(prompt)
         if room < 1:
-            raise PromptTooLong(len(prompt), self._context_length)
+            raise PromptTooLong(len(prompt), self._engine.context_length)
         return Request(
             id=submit.request_id,
             prompt=prompt,

@@ -65,7 +65,7 @@ class Opened:
     def suspend(self) -> None:
         """As the engine does when cells run short."""
         [seq] = self.engine._scheduler.running.values()
-        self.engine._scheduler._suspend(seq)
+        self.engine._scheduler.suspend(seq)
         self.engine._detach(seq.request.id)
         assert self.engine.snapshot().cells_used == 0
 
