@@ -44,6 +44,7 @@ class Model:
 
 
 def read_catalog(path: Path) -> dict[str, Model]:
+    """The models that come in parts; what else a catalogue holds is not fetched by this."""
     entries = tomllib.loads(path.read_text(encoding="utf-8"))
     return {
         name: Model(
@@ -53,6 +54,7 @@ def read_catalog(path: Path) -> dict[str, Model]:
             parts=tuple(Part(**part) for part in entry["parts"]),
         )
         for name, entry in entries.items()
+        if "parts" in entry
     }
 
 
