@@ -6,7 +6,8 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -14,6 +15,9 @@ from edgekv.budget.kv_types import AUTO, parse_kv_types
 from edgekv.budget.sizes import parse_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.settable import Settable, model_argument
+
+if TYPE_CHECKING:
+    from edgekv.service.warm import WarmPrompt
 
 LARGEST_COUNT = 2**31 - 1  # llama.cpp counts in 32 bits with a sign
 
@@ -103,6 +107,39 @@ def budget_options(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
+def embeddings_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--embeddings`, for a command below `budget_options`: it becomes part of the wish."""
+    option = click.option(
+        "--embeddings/--no-embeddings",
+        "embeddings",
+        default=None,
+        help="Room to embed texts; made where it costs nothing else unless said.",
+    )
+    decorated: Callable[..., None] = option(command)
+    return decorated
+
+
+def _read_warm(_ctx: click.Context, _param: click.Parameter, paths: tuple[Path, ...]) -> Any:
+    from edgekv.service.warm import read_warm
+
+    return tuple(map(read_warm, paths))
+
+
+def warm_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--warm`; the command takes `warm: tuple[WarmPrompt, ...]`."""
+    option = click.option(
+        "--warm",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        callback=_read_warm,
+        metavar="FILE",
+        help="A prompt to compute at the start and keep: a text, or a .json list of messages; "
+        "may be repeated.",
+    )
+    decorated: Callable[..., None] = option(command)
+    return decorated
+
+
 _CONDUCT_OPTIONS = (
     click.option(
         "--queue",
@@ -138,15 +175,21 @@ def conduct_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of how requests are treated; the command takes `conduct: Conduct`."""
 
     @functools.wraps(command)
-    def call(max_waiting: int, max_gap_ms: int, disk_cache_bytes: int | None, **rest: Any) -> None:
+    def call(
+        max_waiting: int,
+        max_gap_ms: int,
+        disk_cache_bytes: int | None,
+        warm: tuple[WarmPrompt, ...],
+        **rest: Any,
+    ) -> None:
         from edgekv.service.conduct import Conduct
 
-        conduct = Conduct(max_waiting, max_gap_ms)
+        conduct = Conduct(max_waiting, max_gap_ms, warm=warm)
         if disk_cache_bytes is not None:
             conduct = replace(conduct, disk_cache_bytes=disk_cache_bytes)
         command(conduct=conduct, **rest)
 
-    decorated: Callable[..., None] = call
+    decorated: Callable[..., None] = warm_option(call)
     for option in reversed(_CONDUCT_OPTIONS):
         decorated = option(decorated)
     return decorated

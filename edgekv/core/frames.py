@@ -100,6 +100,19 @@ class Look(msgspec.Struct, frozen=True, tag=True):
     call: int
 
 
+class Pin(msgspec.Struct, frozen=True, tag=True):
+    """Keep a prompt of the open model for whoever begins with it, and `compute` it now.
+
+    `Accepted`, or `Refused` with `InvalidValue` if it is too long and `Unavailable` where nothing
+    can be pinned.
+    """
+
+    call: int
+    name: str
+    prompt: Prompt
+    compute: bool
+
+
 class CheckGrammar(msgspec.Struct, frozen=True, tag=True):
     """Ask whether answers can be held to a grammar, before one is asked for. `Accepted`, or
     `Refused` with an `InvalidValue` that says why not, or `Unavailable` on machines without it.
@@ -133,6 +146,7 @@ Command: TypeAlias = (
     | Detokenize
     | Inspect
     | Look
+    | Pin
     | Survey
     | Restrain
     | Resize

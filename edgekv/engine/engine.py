@@ -96,6 +96,7 @@ class Engine:
         self._cache: CellCache = cache_type(
             backend, num_cells=backend.num_cells, num_seqs=backend.num_seqs, store=store
         )
+        self.pin = self._cache.pin
         self._pace = Pace(limits.max_gap_seconds)
         self._scheduler = Scheduler(
             self._cache,

@@ -29,6 +29,7 @@ from edgekv.core.frames import (
     Looked,
     Open,
     Opened,
+    Pin,
     Progress,
     Refused,
     Reply,
@@ -54,7 +55,7 @@ from edgekv.engine.embedding import EmbeddingLine
 from edgekv.engine.session import Session
 from edgekv.errors import EdgeKVError, NotReady
 
-Question: TypeAlias = Tokenize | Detokenize | Inspect | Look | Restrain
+Question: TypeAlias = Tokenize | Detokenize | Inspect | Look | Pin | Restrain
 """What an open model answers at once."""
 Inbox: TypeAlias = SimpleQueue[Command | Compiled]
 
@@ -253,6 +254,9 @@ def _ask(session: Session, command: Question) -> Reply:
             return Text(call, session.detokenize(tokens))
         case Inspect(call):
             return Inspection(call, *session.inspect())
+        case Pin(call, name, prompt, compute):
+            session.pin(name, prompt, compute=compute)
+            return Accepted(call)
         case Restrain(call, restraint):
             freed = session.restrain(restraint)
             return Restrained(call, freed.num_cells, freed.num_bytes)

@@ -31,6 +31,7 @@ from edgekv.core.request import Grammar, Prompt, Request, RequestId, TextPrompt,
 from edgekv.core.restraint import Restraint
 from edgekv.engine.detokenizer import TextStream
 from edgekv.engine.engine import Engine, Limits
+from edgekv.engine.pinning import Pinning
 from edgekv.engine.resizing import Freed, Resizing, with_room_for
 from edgekv.errors import InvalidValue, Overloaded, PromptTooLong, RequestError
 from edgekv.kv.disk import Disk
@@ -69,6 +70,7 @@ class Session:
             store=_open_store(opening, backend.state_key),
         )
         self._answers: dict[RequestId, _Answer] = {}
+        self._pinning = Pinning(self._engine)
 
     @property
     def is_idle(self) -> bool:
@@ -96,6 +98,10 @@ class Session:
     def rest(self) -> bool:
         """While idle, do one piece of what can wait; False if there is nothing left to do."""
         return self._engine.rest()
+
+    def pin(self, name: str, prompt: Prompt, *, compute: bool) -> None:
+        """As `Pinning.pin`."""
+        self._pinning.pin(name, self._prompt_tokens(prompt), compute=compute)
 
     def inspect(self) -> tuple[int, CacheView, tuple[PromptStart, ...]]:
         """How many cells there are, who holds them, and what the last prompts found."""
@@ -214,6 +220,10 @@ class Session:
 
     def _tell(self, event: EngineEvent) -> list[StreamEvent]:
         """What the caller hears of an engine event."""
+        if event.request_id not in self._answers:
+            # Of a pinned prompt, or ended by a stop string earlier in this very step.
+            self._pinning.hear(event)
+            return []
         match event:
             case Sampled():
                 return self._extend(event)
@@ -233,9 +243,7 @@ class Session:
 
     def _extend(self, event: Sampled) -> list[StreamEvent]:
         request_id = event.request_id
-        answer = self._answers.get(request_id)
-        if answer is None:  # ended by a stop string earlier in this very step
-            return []
+        answer = self._answers[request_id]
         answer.num_tokens += 1
         answer.untold.append(event)
         told = _delta(request_id, answer, answer.text.push(answer.piece(event.token)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from edgekv.config.places import cache_folder
 from edgekv.core.plan import Choice, ModelFacts, Opening
+from edgekv.service.warm import WarmPrompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Conduct:
     """How long prompts may hold up answers that are under way; 0: as long as they like."""
     disk_cache_bytes: int = 2 * 1024**3
     """For copies of idle conversations that outlive the process; 0: nothing is written."""
+    warm: tuple[WarmPrompt, ...] = ()
+    """Prompts that are computed at the start and kept."""
 
     def opening(self, facts: ModelFacts, choice: Choice, *, use_mmap: bool) -> Opening:
         """The model of `facts` opened as planned and conducted like this."""

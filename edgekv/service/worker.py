@@ -45,6 +45,7 @@ from edgekv.service.recovery import Recovery, Stream
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep as LoadStep
 from edgekv.service.states import State as State
+from edgekv.service.warm import as_read_by, pin
 
 SHARE_AFTER_SHORTAGE = 0.8
 """What an engine that ran out of memory gets of its plan the next time."""
@@ -70,6 +71,7 @@ class Worker:
         self.plan: MemoryPlan | None = None
         self.allocation: Allocation | None = None
         self.num_restarts = 0
+        self._pinned: dict[str, TextPrompt] = {}
         self.own_requests: Collection[RequestId] | None = None
         """Which requests are this program's. None: all of them."""
 
@@ -88,11 +90,15 @@ class Worker:
         return Desk(self.ground, self.wish, self.reopen) if self.ground else None
 
     async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
-        """Plan and load. Raises `ModelError`, `DoesNotFit` or `EngineDied`; then nothing runs."""
+        """Plan and load. Raises `ModelError`, `DoesNotFit` or `EngineDied`, and for a prompt
+        that cannot be pinned `InvalidValue` or `Unavailable`; then nothing runs.
+        """
         self._hear = on_progress
         await self.make_plan()
         try:
-            await self._open()
+            assert self.facts is not None
+            self._pinned = await as_read_by(self.facts, self.conduct.warm)
+            await self._open(is_first_time=True)
         except EngineDied as death:
             await self._give_up()
             raise EngineDied(
@@ -221,7 +227,7 @@ class Worker:
         self.plan = await plan_on(client, self.ground, self.wish)
         return self.plan
 
-    async def _open(self) -> None:
+    async def _open(self, *, is_first_time: bool = False) -> None:
         assert self._client is not None
         assert self.plan is not None
         assert self.facts is not None
@@ -233,6 +239,7 @@ class Worker:
         )
         assert isinstance(reply, Opened)
         self.allocation = reply.allocation
+        await pin(self._client, self._pinned, is_first_time=is_first_time)
         self._enter(State.READY)
 
     async def _living_client(self) -> EngineClient:
