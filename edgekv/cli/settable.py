@@ -46,7 +46,7 @@ def model_argument(ctx: click.Context, _: click.Parameter, name: str | None) -> 
     `SettingsError`.
     """
     from edgekv.config.settings_file import read_settings
-    from edgekv.service.catalog import find_model
+    from edgekv.models.finding import find_model
 
     settings = read_settings()
     name = name or settings.model

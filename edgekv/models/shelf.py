@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgekv.models.folders import Origin, other_folders, own_folders
@@ -64,13 +64,22 @@ def _all_models() -> Iterator[LocalModel]:
 
 def models_below(folder: Path, origin: Origin) -> Iterator[LocalModel]:
     """The models in a folder and below it. What cannot be read is as if it were not there."""
-    for place, _, names in os.walk(folder):
-        paths = sorted(Path(place, name) for name in names if name.lower().endswith(SUFFIX))
-        for path in paths:
-            files = files_of(path)
-            if path == files[0] and not _is_part_of_another(path) and _are_files(files):
-                repository = _repository(path.relative_to(folder), origin)
-                yield LocalModel(_name(path), path, files, origin, repository)
+    for place, _, _ in os.walk(folder):
+        for model in models_in(Path(place), origin):
+            repository = _repository(model.path.relative_to(folder), origin)
+            yield replace(model, repository=repository)
+
+
+def models_in(folder: Path, origin: Origin = Origin.EDGEKV) -> Iterator[LocalModel]:
+    """The models in a folder itself; none if it cannot be read. A set that lacks a file is none."""
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix.lower() == SUFFIX)
+    except OSError:
+        return
+    for path in paths:
+        files = files_of(path)
+        if path == files[0] and not _is_part_of_another(path) and _are_files(files):
+            yield LocalModel(_name(path), path, files, origin)
 
 
 def files_of(path: Path) -> tuple[Path, ...]:

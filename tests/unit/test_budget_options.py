@@ -10,8 +10,6 @@ from click.testing import CliRunner
 
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options
-from edgekv.errors import ModelError
-from edgekv.service.catalog import STARTER_FILE, find_model
 
 GIB = 1024**3
 
@@ -137,25 +135,3 @@ def test_help_names_every_option() -> None:
     text = CliRunner().invoke(command, ["--help"]).output
     for name in ("MODEL", "--ctx", "--slots", "--cells", "--kv-type", "--reserve", "--no-mmap"):
         assert name in text
-
-
-def test_without_a_name_the_starter_model_is_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDGEKV_MODELS", str(tmp_path))
-    (tmp_path / STARTER_FILE).touch()
-    assert find_model(None) == tmp_path / STARTER_FILE
-
-
-def test_a_missing_starter_model_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDGEKV_MODELS", str(tmp_path))
-    with pytest.raises(ModelError, match="make model"):
-        find_model(None)
-
-
-@pytest.mark.parametrize("name", ["no/such.gguf", "."])
-def test_a_path_that_is_no_file_is_one_sentence(name: str) -> None:
-    with pytest.raises(ModelError, match=r"give the path of a \.gguf file"):
-        find_model(name)

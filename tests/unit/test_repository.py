@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from edgekv import __version__
 from edgekv.cli.main import COMMANDS
-from edgekv.service.catalog import STARTER_FILE
+from edgekv.models.catalogue import STARTER, catalogue
 from tests.conftest import MODELS, REPOSITORY
 
 README, CONTRIBUTING = REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"
@@ -157,7 +157,7 @@ def test_the_python_version_is_the_same_everywhere() -> None:
 
 def test_the_starter_model_has_one_file_name() -> None:
     file = toml("models/catalog.toml")["starter"]["file"]
-    assert file == STARTER_FILE
+    assert file == catalogue()[STARTER].files[0].name
     assert f"STARTER := models/{file}\n" in read("Makefile")
 
 
