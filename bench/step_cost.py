@@ -58,6 +58,9 @@ class NoWork:
     def sample(self, seq_id: SeqId) -> Token:
         return Token(7)
 
+    def is_complete(self, seq_id: SeqId) -> bool:
+        return False
+
     def logprob(self, seq_id: SeqId) -> None: ...
 
     def compile(self, grammar: Grammar) -> None: ...

@@ -56,6 +56,7 @@ class FakeLibrary:
 
     answer: str | None = None
     chat_template: str | None = CHAT_TEMPLATE
+    infill_marks: tuple[str, str, str] | None = None
     missing: set[str] = field(default_factory=set)
     backends: list[CellBackend] = field(default_factory=list)
 
@@ -87,6 +88,7 @@ class FakeLibrary:
             eos_text="<|im_end|>",
             adds_bos=True,
             control_texts=tuple(CONTROL),
+            infill_marks=self.infill_marks,
         )
 
     def dry_run(self, opening: Opening) -> Allocation:

@@ -57,6 +57,9 @@ class ModelFacts(msgspec.Struct, frozen=True):
     adds_bos: bool
     control_texts: tuple[str, ...]
     """Texts that tokenise to control tokens; they stay plain text inside a user's words."""
+    infill_marks: tuple[str, str, str] | None = None
+    """Control texts before what precedes a gap, before what follows it, and before what fills it;
+    None where the model was not trained to fill gaps."""
 
     def can_share_prefixes(self, swa_full: bool) -> bool:
         """Whether any prefix of a sequence may be shared or cut.

@@ -115,4 +115,5 @@ def facts(path: str, header: Header, model: LlamaModel) -> ModelFacts:
         eos_text=vocabulary.eos_text,
         adds_bos=vocabulary.adds_bos,
         control_texts=vocabulary.control_texts(),
+        infill_marks=vocabulary.infill_marks(),
     )

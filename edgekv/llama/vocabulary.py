@@ -65,6 +65,14 @@ class LlamaVocabulary:
         texts = (self.special_text(token) for token in marked)
         return tuple(text for text in texts if text.strip())
 
+    def infill_marks(self) -> tuple[str, str, str] | None:
+        """As `ModelFacts.infill_marks`."""
+        questions = api.llama_vocab_fim_pre, api.llama_vocab_fim_suf, api.llama_vocab_fim_mid
+        before, after, gap = (Token(ask(self.handle)) for ask in questions)
+        if min(before, after, gap) < 0:
+            return None
+        return self.special_text(before), self.special_text(after), self.special_text(gap)
+
     def mark_texts(self) -> list[str]:
         """Texts of the tokens that a grammar takes for marks, not for text."""
         return [self.special_text(token) for token in self._marks()]

@@ -17,6 +17,7 @@ MOST_PROMPTS = 64
 
 class CompletionRequest(Generation, frozen=True, kw_only=True):
     prompt: str | list[Any]
+    suffix: str | None = None
     echo: bool | None = None
     logprobs: NumLikeliest | None = None
 

@@ -23,6 +23,7 @@ from edgekv.server.schema import Generation, parse
 from edgekv.server.served import ServedModel, body_of, new_id
 from edgekv.server.sse import EventStream, while_connected
 from edgekv.server.text_answers import TextShape
+from edgekv.service.infill import infill_prompt
 from edgekv.service.pieces import PlainReader
 
 
@@ -67,6 +68,9 @@ class Completions:
         asked = parse(await body_of(request), CompletionRequest)
         facts = self._model.checked(asked.model)
         prompts = asked.prompts()
+        echoes = await self._echoes(prompts, asked.num_choices) if asked.echo else None
+        if asked.suffix is not None:
+            prompts = [infill_prompt(facts, prompt, asked.suffix) for prompt in prompts]
         submits = [
             child
             for prompt in prompts
@@ -74,7 +78,6 @@ class Completions:
                 _submit(asked, asked.token_limit, prompt, facts), asked.num_choices
             )
         ]
-        echoes = [await self._text(submit.prompt) for submit in submits] if asked.echo else None
         turns = [self._model.turn(submit, PlainReader(), arrived) for submit in submits]
         writer = AnswerWriter(
             TextShape(echoes), submits[0].request_id, self._model.name, turns, asked.num_choices
@@ -86,6 +89,10 @@ class Completions:
             chunks = writer.chunks(wants_usage=asked.wants_usage)
             return EventStream(chunks, on_error=self._model.count)
         return json_response(await while_connected(request.receive, writer.whole()))
+
+    async def _echoes(self, prompts: Sequence[Prompt], num_choices: int) -> list[str]:
+        texts = [await self._text(prompt) for prompt in prompts]
+        return [text for text in texts for _ in range(num_choices)]
 
     async def _text(self, prompt: Prompt) -> str:
         if isinstance(prompt, TextPrompt):

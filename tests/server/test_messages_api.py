@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import fakes
+from tests.fakes import CHAT_TEMPLATE, FakeLibrary
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("knowing_template")]
 
@@ -18,9 +18,9 @@ HI = [{"role": "user", "content": "hi"}]
 
 
 @pytest.fixture
-def knowing_template(monkeypatch: pytest.MonkeyPatch) -> None:
+def knowing_template(library: FakeLibrary) -> None:
     """A template that knows tools and says little of them, as there is room for 512 bytes only."""
-    monkeypatch.setattr(fakes, "CHAT_TEMPLATE", fakes.CHAT_TEMPLATE + "{# tools #}")
+    library.chat_template = CHAT_TEMPLATE + "{# tools #}"
 
 
 def named_events(response: httpx.Response) -> list[dict[str, Any]]:

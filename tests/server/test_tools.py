@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import fakes
+from tests.fakes import CHAT_TEMPLATE, FakeLibrary
 from tests.server.test_chat import events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("knowing_template")]
@@ -20,9 +20,9 @@ TWO_CALLS = f"Let me look.\n{CALL}\n{CALL}"
 
 
 @pytest.fixture
-def knowing_template(monkeypatch: pytest.MonkeyPatch) -> None:
+def knowing_template(library: FakeLibrary) -> None:
     """A template that knows tools and says little of them, as there is room for 512 bytes only."""
-    monkeypatch.setattr(fakes, "CHAT_TEMPLATE", fakes.CHAT_TEMPLATE + "{# tools #}")
+    library.chat_template = CHAT_TEMPLATE + "{# tools #}"
 
 
 async def ask(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
