@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
@@ -15,12 +17,24 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
-from edgekv.errors import EdgeKVError
+from edgekv.config.spelling import nearest
+from edgekv.errors import EdgeKVError, SettingsError
 from edgekv.service.conversation import ChatModel
+from edgekv.service.host import ModelHost
 from edgekv.tui.chat import ChatScreen
+from edgekv.tui.engine_screen import EngineScreen
+from edgekv.tui.help_screen import HelpScreen
+from edgekv.tui.keymap import keymap_of
 from edgekv.tui.keys import APP_KEYS
+from edgekv.tui.plan_screen import PlanScreen
 from edgekv.tui.prompt_input import PromptInput
-from edgekv.tui.theme import DARK, LIGHT, TERMINAL_DARK, extra_variables, markdown_styles
+from edgekv.tui.theme import (
+    DARK,
+    OWN_THEMES,
+    TERMINAL_DARK,
+    extra_variables,
+    markdown_styles,
+)
 
 SECONDS_TO_EXIT = 5.0
 """After a hang-up: how long the terminal may keep us, since writing to a dead one can block."""
@@ -30,7 +44,7 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
     """Returns the error that kept the model from starting, if there was one."""
 
     TITLE = "EdgeKV"
-    CSS_PATH = "edgekv.tcss"
+    CSS_PATH = ["edgekv.tcss", "screens.tcss"]  # noqa: RUF012 - so does this
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares both without ClassVar
         (0, "-too-narrow"),
         (40, "-narrow"),
@@ -40,17 +54,43 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         (0, "-too-low"),
         (10, "-low"),
         (16, "-tall"),
+        (32, "-high"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = APP_KEYS
 
-    def __init__(self, model: ChatModel, model_name: str) -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        model_name: str,
+        theme: str | None = None,
+        keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """`theme` and `keys` are the settings'. Raises `SettingsError` for unknown ones."""
         # Sixteen colours cannot be mixed, and no colour at all means the terminal's own two.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.chat = ChatScreen(model, model_name)
-        for theme in (DARK, LIGHT):
-            self.register_theme(theme)
-        uses_own_colours = not self.no_color and self.console.color_system != "standard"
-        self.theme = DARK.name if uses_own_colours else TERMINAL_DARK
+        self._views: dict[str, Callable[[], Screen[None]]] = {
+            "engine": lambda: EngineScreen(self._host),
+            "plan": lambda: PlanScreen(self._host),
+            "help": lambda: HelpScreen(keys),
+        }
+        self._view: str | None = None
+        self.set_keymap(keymap_of(keys))
+        for own in OWN_THEMES:
+            self.register_theme(own)
+        self.theme = self._usable_theme(theme)
+
+    def _usable_theme(self, wanted: str | None) -> str:
+        """The theme in the settings, unless the terminal has not the colours for it."""
+        if wanted is not None and wanted not in self.available_themes:
+            hint = nearest(wanted, self.available_themes)
+            raise SettingsError(f"The settings name a theme '{wanted}' that is not known; {hint}")
+        if self.no_color or self.console.color_system == "standard":
+            return TERMINAL_DARK
+        return wanted or DARK.name
+
+    def _host(self) -> ModelHost:
+        return self.chat.model.worker
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return extra_variables(self.current_theme)
@@ -71,9 +111,10 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
             ("New conversation", "Forget this one", "new", chat.action_new),
             ("Ask again", "Throw the last answer away", "regenerate", chat.action_regenerate),
             ("Copy the last answer", "Its exact text", "copy", chat.action_copy),
-            ("Memory plan", "Line by line", "show_plan", chat.action_show_plan),
+            ("Engine", "Cells, slots and how it flows", "", partial(self.action_view, "engine")),
+            ("Memory plan", "See it and try others", "", partial(self.action_view, "plan")),
             ("Theme", "Other colours", "", self.action_change_theme),
-            ("Keys", "What every key does", "", self.action_help),
+            ("Keys", "What every key does", "", partial(self.action_view, "help")),
             ("Quit", "Leave at once", "", self.exit),
         )
         for title, help_text, action, callback in commands:
@@ -92,11 +133,14 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         else:
             self.exit()
 
-    def action_help(self) -> None:
-        if self.screen.query("HelpPanel"):
-            self.action_hide_help_panel()
-        else:
-            self.action_show_help_panel()
+    def action_view(self, name: str) -> None:
+        """Show one of the screens over the conversation; its own key leads back."""
+        shown, self._view = self._view, None
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        if name != shown and name in self._views:
+            self._view = name
+            self.push_screen(self._views[name]())
 
     def _colour_markdown(self, theme: Theme) -> None:
         self.console.push_theme(markdown_styles(self.theme_variables, theme.ansi))

@@ -24,7 +24,6 @@ from edgekv.tui.answer import Answer
 from edgekv.tui.keys import CHAT_KEYS
 from edgekv.tui.line import Line
 from edgekv.tui.meters import MemoryBar, memory_parts
-from edgekv.tui.plan_screen import PlanScreen
 from edgekv.tui.prompt_input import PromptInput
 from edgekv.tui.transcript import Transcript
 from edgekv.tui.words import choice_words, ending_words, notice_words, read_context, stats_words
@@ -96,6 +95,11 @@ class ChatScreen(Screen[None]):
 
     # --- the model ---
 
+    @property
+    def model(self) -> ChatModel:
+        """What the conversation talks to now."""
+        return self._model
+
     async def _load(self) -> None:
         try:
             await self._model.start(self._hear)
@@ -115,15 +119,11 @@ class ChatScreen(Screen[None]):
             self.query_one(MemoryBar).parts = ()
 
     @on(Ready)
-    def _show_choice(self) -> None:
-        plan = self._model.worker.plan
-        assert plan is not None
-        self.query_one(".choice", Line).show(choice_words(plan))
-        self._look()
-
     def _look(self) -> None:
+
         worker = self._model.worker
         if worker.plan is not None and worker.state is State.READY:
+            self.query_one(".choice", Line).show(choice_words(worker.plan))
             self.query_one(MemoryBar).parts = memory_parts(worker.plan, worker.snapshot)
             self._show_context(worker.plan.choice.context_length)
 
@@ -210,8 +210,6 @@ class ChatScreen(Screen[None]):
                 return self.turn is None and self.conversation.last_answer is not None
             case "copy":
                 return self.conversation.last_answer is not None
-            case "show_plan":
-                return self._model.worker.plan is not None
         return True
 
     def action_stop(self) -> None:
@@ -242,11 +240,6 @@ class ChatScreen(Screen[None]):
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self.conversation.last_answer or "")
         self.notify("Copied the last answer", timeout=2)
-
-    def action_show_plan(self) -> None:
-        plan = self._model.worker.plan
-        assert plan is not None
-        self.app.push_screen(PlanScreen(plan))
 
     def action_scroll(self, pages: int) -> None:
         transcript = self.query_one(Transcript)

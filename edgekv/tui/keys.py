@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual.binding import Binding, BindingType
 
 PROMPT_KEYS: list[BindingType] = [
@@ -32,6 +34,34 @@ PROMPT_KEYS: list[BindingType] = [
     ),
 ]
 
+SPOKEN_KEYS: list[BindingType] = [
+    Binding(
+        "up", "app.focus_previous", "Before", show=False, id="said.before", tooltip="Message before"
+    ),
+    Binding("down", "app.focus_next", "Next", show=False, id="said.next", tooltip="Message after"),
+    Binding("f", "fork", "Fork", id="said.fork", tooltip="Go on from here in a new conversation"),
+    Binding("e", "edit", "Edit", id="said.edit", tooltip="Ask this question in other words"),
+    Binding(
+        "r", "again", "Again", id="said.again", tooltip="Have this question answered once more"
+    ),
+    Binding("c", "copy", "Copy", id="said.copy", tooltip="Copy the exact text"),
+    Binding("y", "copy_code", "Code", id="said.code", tooltip="Copy the last piece of code in it"),
+    Binding(
+        "enter,space", "toggle", "Unfold", id="said.unfold", tooltip="Show or hide what is folded"
+    ),
+    Binding("escape", "leave", "Back", id="said.leave", tooltip="Go back to the message box"),
+]
+
+LIST_KEYS: list[BindingType] = [
+    Binding("enter", "open", "Open", id="list.open", tooltip="Open this conversation"),
+    Binding("up", "move(-1)", "Up", show=False, id="list.up", tooltip="The one before"),
+    Binding("down", "move(1)", "Down", show=False, id="list.down", tooltip="The one after"),
+    Binding("ctrl+e", "rename", "Rename", id="list.rename", tooltip="Give it another name"),
+    Binding("ctrl+d", "delete", "Delete", id="list.delete", tooltip="Delete this conversation"),
+    Binding("ctrl+z", "undo", "Undo", id="list.undo", tooltip="Bring back what was deleted last"),
+    Binding("escape", "close", "Close", id="list.close", tooltip="Go back to the message box"),
+]
+
 CHAT_KEYS: list[BindingType] = [
     Binding("escape", "stop", "Stop", id="chat.stop", tooltip="Stop the answer and keep it"),
     Binding(
@@ -40,7 +70,24 @@ CHAT_KEYS: list[BindingType] = [
         "New",
         id="chat.new",
         priority=True,
-        tooltip="Begin a new conversation; this one is forgotten",
+        tooltip="Begin a new conversation",
+    ),
+    Binding(
+        "ctrl+l",
+        "toggle_list",
+        "List",
+        id="chat.list",
+        priority=True,
+        tooltip="Show or hide the list of conversations",
+    ),
+    Binding(
+        "ctrl+up",
+        "go_back",
+        "Said",
+        show=False,
+        id="chat.said",
+        priority=True,
+        tooltip="Go to what was said last: to fork, edit, copy or unfold it",
     ),
     Binding(
         "ctrl+r",
@@ -57,9 +104,6 @@ CHAT_KEYS: list[BindingType] = [
         id="chat.copy",
         priority=True,
         tooltip="Copy the last answer's exact text to the clipboard",
-    ),
-    Binding(
-        "f2", "show_plan", "Memory", id="chat.plan", tooltip="Show the memory plan line by line"
     ),
     Binding(
         "pageup",
@@ -88,29 +132,82 @@ CHAT_KEYS: list[BindingType] = [
         priority=True,
         tooltip="Copy what is selected; else stop the answer; else quit",
     ),
-    Binding("ctrl+q", "app.quit", "Quit", id="chat.quit", tooltip="Quit at once"),
+]
+
+_BACK = Binding("escape", "app.view('chat')", "Chat", tooltip="Go back to the conversation")
+
+
+def _back(screen: str) -> list[BindingType]:
+    """The keys that every screen over the chat has."""
+    return [
+        replace(_BACK, id=f"{screen}.back"),
+        Binding(
+            "ctrl+c",
+            "app.quit",
+            "Quit",
+            show=False,
+            id=f"{screen}.interrupt",
+            tooltip="Quit at once",
+        ),
+    ]
+
+
+ENGINE_KEYS: list[BindingType] = [
+    *_back("engine"),
+    Binding("up,k", "scroll(-1)", "Up", show=False, id="engine.up", tooltip="Scroll up"),
+    Binding("down,j", "scroll(1)", "Down", show=False, id="engine.down", tooltip="Scroll down"),
 ]
 
 PLAN_KEYS: list[BindingType] = [
+    *_back("plan"),
+    Binding("ctrl+s", "apply", "Apply", id="plan.apply", tooltip="Open the model as planned here"),
+    Binding("ctrl+z", "undo", "As it is", id="plan.undo", tooltip="Show the plan that is in force"),
+]
+
+DIAL_KEYS: list[BindingType] = [
+    Binding("right,plus", "turn(1)", "More", id="dial.more", tooltip="Turn to the next value"),
+    Binding("left,minus", "turn(-1)", "Less", id="dial.less", tooltip="Turn to the value before"),
     Binding(
-        "escape,f2,q,enter",
-        "dismiss",
-        "Close",
-        id="plan.close",
-        tooltip="Go back to the conversation",
+        "home", "auto", "Auto", show=False, id="dial.auto", tooltip="Leave the value to the plan"
     ),
+    Binding("down", "app.focus_next", "Next", show=False, id="dial.next", tooltip="Next dial"),
     Binding(
-        "ctrl+c,ctrl+q", "app.quit", "Quit", show=False, id="plan.quit", tooltip="Quit at once"
+        "up", "app.focus_previous", "Before", show=False, id="dial.before", tooltip="Dial before"
     ),
 ]
 
+HELP_KEYS: list[BindingType] = [*_back("help")]
+
 APP_KEYS: list[BindingType] = [
     Binding(
-        "f1",
-        "help",
-        "Help",
-        show=False,
-        id="app.help",
-        tooltip="Show or hide what every key does",
+        "f1", "view('help')", "Help", id="app.help", tooltip="Show what every key does, or go back"
     ),
+    Binding(
+        "f2",
+        "view('engine')",
+        "Engine",
+        id="app.engine",
+        tooltip="Show who holds which cells and what runs, or go back",
+    ),
+    Binding(
+        "f4",
+        "view('plan')",
+        "Plan",
+        id="app.plan",
+        tooltip="Show the memory plan and try others, or go back",
+    ),
+    Binding("ctrl+q", "quit", "Quit", id="app.quit", tooltip="Quit at once"),
 ]
+
+KEYS: dict[str, list[BindingType]] = {
+    "everywhere": APP_KEYS,
+    "the message box": PROMPT_KEYS,
+    "the conversation": CHAT_KEYS,
+    "something that was said": SPOKEN_KEYS,
+    "the list of conversations": LIST_KEYS,
+    "the engine": ENGINE_KEYS,
+    "the plan": PLAN_KEYS,
+    "a value of the plan": DIAL_KEYS,
+    "this help": HELP_KEYS,
+}
+"""All of them, by where they work: the help screen, and what settings may name."""
