@@ -162,7 +162,8 @@ async def test_a_window_that_is_too_small_says_so_and_comes_back_with_everything
 
 
 @pytest.mark.parametrize(
-    ("opens", "closes"), [("x", "backspace"), ("f1", "f1"), ("f2", "f2"), ("f4", "escape"), ("ctrl+p", "escape")]
+    ("opens", "closes"),
+    [("x", "backspace"), ("f1", "f1"), ("f2", "f2"), ("f4", "escape"), ("ctrl+p", "escape")],
 )
 async def test_the_window_may_have_any_size_at_any_time(opens: str, closes: str) -> None:
     wide = "한국어 👩\u200d👩\u200d👧 " * 9
