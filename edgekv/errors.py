@@ -10,6 +10,8 @@ EdgeKVError
 ├── NotSaved            (the file of the conversations cannot be read or written)
 ├── NotReady            (the model is still loading, or no longer open; try again later)
 ├── Overloaded          (the queue is full; becomes an HTTP 429)
+├── SlowReader          (nobody took the answer as it came; becomes an HTTP 408)
+├── DeadlineExceeded    (not begun when its time was over; becomes an HTTP 504)
 └── RequestError        (the caller's fault; becomes an HTTP 400)
     ├── PromptTooLong
     ├── UnknownModel    (becomes an HTTP 404)
@@ -75,6 +77,20 @@ class Overloaded(EdgeKVError):
             f"{num_waiting} requests are waiting, which is as many as may; try again in a moment."
         )
         self.num_waiting = num_waiting
+
+
+class SlowReader(EdgeKVError):
+    code = "slow_reader"
+
+    def __init__(self, num_unread: int) -> None:
+        super().__init__(
+            f"The answer was ended because {num_unread} pieces of it were not read; "
+            "read it as it comes."
+        )
+
+
+class DeadlineExceeded(EdgeKVError):
+    code = "deadline_exceeded"
 
 
 class RequestError(EdgeKVError):

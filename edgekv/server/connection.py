@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import h11
 from starlette.exceptions import HTTPException
@@ -11,6 +12,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from edgekv.server.errors import http_error_response
 
 SECONDS_BETWEEN_PROBES = 0.25
+SECONDS_TO_READ = 30.0
+"""How long a client may leave what was written to it unread before it is dropped."""
+
+logger = logging.getLogger(__name__)
 
 
 class Connection(H11Protocol):
@@ -19,9 +24,13 @@ class Connection(H11Protocol):
     A client that left looks the same until something is written to it: then its machine answers
     with a reset, which the write after that hears of. What is written while nothing else is has
     no meaning: an interim response before the answer, an empty comment in a stream.
+
+    A client that does not read fills its machine's buffers, then ours; it keeps nobody waiting for
+    ever.
     """
 
     _probing: asyncio.TimerHandle | None = None
+    _stalling: asyncio.TimerHandle | None = None
 
     # The base class says None, which is one of the two answers asyncio takes.
     def eof_received(self) -> bool:  # type: ignore[override]
@@ -29,14 +38,26 @@ class Connection(H11Protocol):
             return False
         if self.scope["http_version"] != "1.1":  # 1.0 knows no interim responses
             return False
+        if self.transport.get_extra_info("sslcontext"):  # asyncio closes both sides of these
+            return False
         self.cycle.keep_alive = False
         self._probe()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._probing is not None:
-            self._probing.cancel()
+        for timer in (self._probing, self._stalling):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalling = self.loop.call_later(SECONDS_TO_READ, self._drop)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stalling is not None:
+            self._stalling.cancel()
 
     def send_400_response(self, msg: str) -> None:
         answer = http_error_response(HTTPException(400, msg))
@@ -47,6 +68,14 @@ class Connection(H11Protocol):
         ):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+    def _drop(self) -> None:
+        logger.warning(
+            "%s:%s was dropped: it read too little of its answer for %g seconds",
+            *(self.client or ("a client", 0)),
+            SECONDS_TO_READ,
+        )
+        self.transport.abort()
 
     def _probe(self) -> None:
         if self.cycle.response_complete or self.transport.is_closing():

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from edgekv.errors import (
+    DeadlineExceeded,
     DoesNotFit,
     EdgeKVError,
     EngineDied,
@@ -20,6 +21,7 @@ from edgekv.errors import (
     NotReady,
     Overloaded,
     RequestError,
+    SlowReader,
     Unavailable,
     UnknownModel,
 )
@@ -28,6 +30,8 @@ STATUS: dict[type[EdgeKVError], int] = {
     UnknownModel: 404,
     RequestError: 400,
     Overloaded: 429,
+    SlowReader: 408,
+    DeadlineExceeded: 504,
     NotReady: 503,
     EngineDied: 500,
     DoesNotFit: 503,
@@ -39,8 +43,9 @@ STATUS: dict[type[EdgeKVError], int] = {
 
 RETRY_HEADERS = {
     NotReady: {"Retry-After": "1"},
-    # OpenAI's clients obey this one; the request would only end the engine again.
+    # OpenAI's clients obey this one; the request would only end the engine again, or be too late.
     EngineDied: {"x-should-retry": "false"},
+    DeadlineExceeded: {"x-should-retry": "false"},
 }
 
 HTTP_CODES = {

@@ -79,16 +79,17 @@ def _reason(finished: Finished, has_called: bool) -> EndOfTurn:
 
 async def side_by_side(streams: Sequence[AsyncGenerator[T]]) -> AsyncGenerator[tuple[int, T]]:
     """What all of them say, with the place of who says it. An error of one ends all."""
-    queue: asyncio.Queue[tuple[int, T] | EdgeKVError | None] = asyncio.Queue()
+    # With room for one, so that who lags here is seen to lag where the answers come from.
+    queue: asyncio.Queue[tuple[int, T] | EdgeKVError | None] = asyncio.Queue(1)
 
     async def pump(place: int, stream: AsyncGenerator[T]) -> None:
         try:
             async with aclosing(stream):
                 async for event in stream:
-                    queue.put_nowait((place, event))
-            queue.put_nowait(None)
+                    await queue.put((place, event))
+            await queue.put(None)
         except EdgeKVError as error:
-            queue.put_nowait(error)
+            await queue.put(error)
 
     pumps = [asyncio.create_task(pump(i, stream)) for i, stream in enumerate(streams)]
     num_running = len(pumps)

@@ -45,6 +45,7 @@ from edgekv.service.recovery import Recovery, Stream
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep as LoadStep
 from edgekv.service.states import State as State
+from edgekv.service.unread import read_ahead
 from edgekv.service.warm import as_read_by, pin
 
 SHARE_AFTER_SHORTAGE = 0.8
@@ -131,9 +132,10 @@ class Worker:
 
         Raises the `EdgeKVError` of a request that fails: `RequestError`s before `Started`.
         Closing the iterator early cancels the request. If the engine dies it is started again
-        and the answer goes on from where it was; `EngineDied` is for a request it died of.
+        and the answer goes on from where it was; `EngineDied` is for a request it died of, and
+        `SlowReader` for one whose events nobody takes.
         """
-        return self._recovery.stream(submit, self._attempt)
+        return read_ahead(self._recovery.stream(submit, self._attempt))
 
     async def _attempt(self, submit: Submit) -> Stream:
         """Run one request on one engine. Raises `EngineDied` when that ends."""
