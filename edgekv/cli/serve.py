@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 from pathlib import Path
@@ -17,10 +18,14 @@ from edgekv.cli.settable import Settable, said_in_settings
 from edgekv.core.plan import MemoryPlan
 
 if TYPE_CHECKING:
+    import ssl
+
     from edgekv.server.guard import Access
     from edgekv.service.conduct import Conduct
 
 PORT = 8642
+KEY_VARIABLE = "EDGEKV_API_KEY"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -42,14 +47,14 @@ PORT = 8642
 )
 @click.option(
     "--api-key",
-    envvar="EDGEKV_API_KEY",
+    envvar=KEY_VARIABLE,
     metavar="KEY",
     help="What callers must send; EDGEKV_API_KEY keeps it out of process lists.",
 )
 @click.option(
     "--api-key-file",
     cls=Settable,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="A file that holds the key.",
 )
 @click.option(
@@ -60,16 +65,29 @@ PORT = 8642
     metavar="ORIGIN",
     help="A web site whose pages may ask, like https://example.org; may be repeated.",
 )
+@click.option("--tls-cert", cls=Settable, type=FILE, help="A certificate, to answer by HTTPS.")
+@click.option("--tls-key", cls=Settable, type=FILE, help="Its key, if the certificate has none.")
 @conduct_options
-def command(path: str, wish: Wish, conduct: Conduct, host: str, port: int, **asking: Any) -> None:
+def command(
+    path: str,
+    wish: Wish,
+    conduct: Conduct,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    **listening: Any,
+) -> None:
     """Serve MODEL over an OpenAI-style API until interrupted."""
     from edgekv.server import run
     from edgekv.service.worker import Worker
 
-    access = _access(host, **asking)
-    listener = run.listen(host, port)
+    # The engine and the renderer of templates have no use for it.
+    os.environ.pop(KEY_VARIABLE, None)
+    encryption = _encryption(tls_cert, tls_key)
+    port = listening.pop("port")
+    access = _access(**listening)
+    listener = run.listen(access.host, port)
     run.log_to_stderr()
-    url = run.url_of(listener)
+    url = run.url_of(listener, is_encrypted=encryption is not None)
 
     async def serve() -> signal.Signals:
         worker = Worker(path, wish, conduct)
@@ -78,10 +96,18 @@ def command(path: str, wish: Wish, conduct: Conduct, host: str, port: int, **ask
             assert worker.plan is not None
             click.echo(f"edgekv: serving {_in_one_line(worker.plan)} at {url}/v1", err=True)
 
-        return await run.run(worker, listener, access, on_ready)
+        return await run.run(worker, listener, access, on_ready, encryption)
 
     if asyncio.run(serve()) is signal.SIGINT:
         raise click.Abort
+
+
+def _encryption(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    from edgekv.server.encryption import encryption
+
+    if certificate is None and key is not None:
+        raise click.UsageError("--tls-key belongs to a certificate; name it with --tls-cert.")
+    return None if certificate is None else encryption(certificate, key)
 
 
 def _access(

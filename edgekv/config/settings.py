@@ -110,6 +110,10 @@ class ServeSettings(Table, frozen=True):
     """A file that holds the key that callers must send."""
     cors: list[str] | None = None
     """Web sites whose pages may ask: a list of origins."""
+    tls_cert: str | None = None
+    """A file with a certificate, to answer by HTTPS."""
+    tls_key: str | None = None
+    """A file with its key, if the certificate's has none."""
     queue: CountOrNone | None = None
     """Requests that may wait; more are turned away."""
     max_gap_ms: CountOrNone | None = None

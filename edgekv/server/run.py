@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -38,13 +39,18 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, *, is_encrypted: bool = False) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if is_encrypted else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 async def run(
-    worker: Worker, listener: socket.socket, access: Access, on_ready: Callable[[], None]
+    worker: Worker,
+    listener: socket.socket,
+    access: Access,
+    on_ready: Callable[[], None],
+    encryption: ssl.SSLContext | None = None,
 ) -> signal.Signals:
     """Answer from the first moment, load, and end with the signal that is returned.
 
@@ -59,6 +65,7 @@ async def run(
             lifespan="off",
             log_config=None,
             server_header=False,
+            ssl_context_factory=None if encryption is None else lambda _config, _make: encryption,
             timeout_graceful_shutdown=SECONDS_TO_FINISH,
         )
     )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import signal
+import ssl
 from collections.abc import AsyncIterator
 
 import httpx
@@ -30,13 +31,13 @@ CHAT = "/v1/chat/completions"
 class Server:
     """`run.run` in a task of its own."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, encryption: ssl.SSLContext | None = None) -> None:
         self.worker = worker
         self.ready = asyncio.Event()
         listener = run.listen("127.0.0.1", 0)
-        self.url = run.url_of(listener)
+        self.url = run.url_of(listener, is_encrypted=encryption is not None)
         self.running = asyncio.create_task(
-            run.run(worker, listener, Access("127.0.0.1"), self.ready.set)
+            run.run(worker, listener, Access("127.0.0.1"), self.ready.set, encryption)
         )
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> signal.Signals:
