@@ -18,11 +18,13 @@ COMMANDS = {
     "serve": "Serve a model over an OpenAI-style API",
     "plan": "Show what would be allocated here, line by line",
     "config": "Show where the settings are, and what they say",
+    "doctor": "Say what is wrong with this machine, and what mends it",
     "engine": "The engine process; started by the other commands",
     "grammar": "The process that tries a schema; started by the other commands",
+    "library": "The process that tells what llama.cpp is here; started by doctor",
     "render": "The chat template's process; started by the other commands",
 }
-HIDDEN = {"engine", "grammar", "render"}
+HIDDEN = {"engine", "grammar", "library", "render"}
 
 
 class LazyGroup(click.Group):

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """ "did you mean 'slots'?", or all that there is where nothing is like `word`."""
-    names = sorted(known)
+    names = {name.lower(): name for name in sorted(known)}
     alike = difflib.get_close_matches(word.lower(), names, n=1)
     if alike:
-        return f"did you mean '{alike[0]}'?"
-    return f"there is {', '.join(names)}."
+        return f"did you mean '{names[alike[0]]}'?"
+    return f"there is {', '.join(names.values())}."

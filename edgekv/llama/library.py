@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import llama_cpp
 from llama_cpp import llama_cpp as api
 
 from edgekv.core.plan import DeviceInfo, DeviceKind
 from edgekv.errors import Unavailable
+from edgekv.llama.layout import check_layout
 
 lib: ctypes.CDLL = api._lib
 
@@ -83,9 +86,28 @@ def start() -> LogRecorder:
             f"install llama-cpp-python=={TESTED_VERSIONS[-1]}."
         )
     recorder = LogRecorder()
+    check_layout()
+    _load_backends()
     api.llama_backend_init()
     _declare_device_functions()
     return recorder
+
+
+def folder() -> Path:
+    """Where libllama and what it loads at run time are."""
+    return Path(lib._name).parent
+
+
+def _load_backends() -> None:
+    """In a build for many processors, load the library that suits this one best.
+
+    Such a build (GGML_BACKEND_DL) starts without any device; others have theirs linked in.
+    """
+    lib.ggml_backend_reg_count.restype = ctypes.c_size_t
+    if not lib.ggml_backend_reg_count():
+        lib.ggml_backend_load_all_from_path.argtypes = [ctypes.c_char_p]
+        lib.ggml_backend_load_all_from_path.restype = None
+        lib.ggml_backend_load_all_from_path(os.fsencode(folder()))
 
 
 def _declare_device_functions() -> None:
