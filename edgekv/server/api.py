@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from edgekv.errors import EdgeKVError, Overloaded
 from edgekv.server.anthropic import Messages
+from edgekv.server.attached_terminals import AttachedTerminals
 from edgekv.server.completions import Completions
 from edgekv.server.embeddings import Embeddings
 from edgekv.server.errors import error_response, json_response
@@ -38,6 +39,7 @@ class Api:
             Embeddings(self._model),
             Responses(self._model),
             Messages(self._model),
+            AttachedTerminals(self._model),
             self._inspection,
         )
         return [

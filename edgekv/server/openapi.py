@@ -33,6 +33,7 @@ GETS = {
     "/metrics": "Prometheus metrics",
     "/plan": "What memory was planned and what was allocated",
     "/kv": "Who holds which cells",
+    "/engine": "What runs and waits, who holds which cells, and how evenly answers flow",
     "/openapi.json": "This document",
 }
 
