@@ -17,14 +17,17 @@ COMMANDS = {
     "chat": "Talk to a model in the terminal",
     "serve": "Serve a model over an OpenAI-style API",
     "plan": "Show what would be allocated here, line by line",
+    "models": "Show which models fit this machine, and which are here",
+    "pull": "Get a model from a hub",
     "config": "Show where the settings are, and what they say",
+    "comparison": "The process that compares KV types; started by the other commands",
     "doctor": "Say what is wrong with this machine, and what mends it",
     "engine": "The engine process; started by the other commands",
     "grammar": "The process that tries a schema; started by the other commands",
     "library": "The process that tells what llama.cpp is here; started by doctor",
     "render": "The chat template's process; started by the other commands",
 }
-HIDDEN = {"engine", "grammar", "library", "render"}
+HIDDEN = {"comparison", "engine", "grammar", "library", "render"}
 
 
 class LazyGroup(click.Group):

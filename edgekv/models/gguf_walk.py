@@ -24,6 +24,7 @@ LONGEST_LISTED = 4096
 _LONGEST_KEY = 65_535
 _MOST_DIMENSIONS = 4
 _BLOCK_BYTES = 65_536
+_VOCABULARY = "tokenizer.ggml.tokens"
 
 Read: TypeAlias = Callable[[int, int], bytes]
 """`read(offset, length)`: the bytes of the file from there, fewer only at its end."""
@@ -53,6 +54,8 @@ class Walked:
     num_tensors: int
     num_bytes: int
     """The header's length, without the padding before the tensors' data."""
+    num_vocab: int | None
+    """Words of the vocabulary; None if there is none or the walk stopped before it."""
 
 
 def walk(read: Read, file_bytes: int, *, whole: bool = True) -> Walked:
@@ -70,6 +73,9 @@ class _Walk:
     def __init__(self, read: Read, file_bytes: int) -> None:
         self._read, self._file_bytes = read, file_bytes
         self._at = 0
+        self._length = 0
+        """Of the last list that was read."""
+        self._num_vocab: int | None = None
 
     def header(self, whole: bool) -> Walked:
         magic = self._take(4)
@@ -86,7 +92,7 @@ class _Walk:
         if whole:
             for _ in range(num_tensors):
                 self._tensor()
-        return Walked(metadata, num_tensors, self._at)
+        return Walked(metadata, num_tensors, self._at, self._num_vocab)
 
     def _metadata(self, num_keys: int, whole: bool) -> dict[str, str]:
         metadata: dict[str, str] = {}
@@ -99,6 +105,8 @@ class _Walk:
                 raise ModelError(f"its header says '{key}' twice")
             if value is not None:
                 metadata[key] = value
+            if key == _VOCABULARY:
+                self._num_vocab = self._length
         return metadata
 
     def _value(self, kind: int) -> str | None:
@@ -110,13 +118,14 @@ class _Walk:
 
     def _array(self, kind: int) -> str | None:
         if kind == _STRING:
-            self._skip_texts(self._count(8))
+            self._length = self._count(8)
+            self._skip_texts(self._length)
             return None
         if kind not in _SCALARS:
             raise ModelError(f"its header holds a list of kind {kind}, which GGUF has not")
         layout = _SCALARS[kind]
         size = struct.calcsize(layout)
-        length = self._count(size)
+        self._length = length = self._count(size)
         if length > LONGEST_LISTED:
             self._skip(length * size)
             return None

@@ -58,6 +58,11 @@ def missing_bytes(hub: Hub, wanted: Wanted) -> int:
     )
 
 
+def check_space(hub: Hub, wanted: Wanted) -> None:
+    """Raises `Unavailable` with both numbers if the disk lacks the space for what is missing."""
+    check_free_space(wanted.folder, missing_bytes(hub, wanted))
+
+
 def pull(
     hub: Hub,
     wanted: Wanted,
@@ -70,7 +75,7 @@ def pull(
     `hear` may raise to stop the pull; a later one goes on from there. `hear_waiting` is told
     once if another pull of the same file goes first. Raises `HubError` and `Unavailable`.
     """
-    check_free_space(wanted.folder, missing_bytes(hub, wanted))
+    check_space(hub, wanted)
     total, before = wanted.quantisation.num_bytes, 0
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_SILENT_SECONDS)
     with httpx2.Client(follow_redirects=True, timeout=timeout, headers=hub.headers) as client:

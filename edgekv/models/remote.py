@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import httpx2
 
 from edgekv.errors import HubError, ModelError
-from edgekv.models.gguf_walk import walk
+from edgekv.models.forecast import Candidate
+from edgekv.models.gguf_walk import Walked, walk
 from edgekv.models.hub import Hub, HubFile, Listing
+from edgekv.models.quantisations import Quantisation
 
 FIRST_BYTES = 1 << 20
 """Most headers without a large vocabulary fit; each further request fetches twice as much."""
@@ -54,19 +58,41 @@ class RemoteFile:
             raise HubError(f"{response.url.host} sent less than asked for; try again later.")
 
 
-def fetch_header(hub: Hub, listing: Listing, file: HubFile) -> bytes:
+@dataclass(frozen=True, slots=True)
+class RemoteHeader:
+    """The header of a model at a hub."""
+
+    content: bytes
+    walked: Walked
+    fetched_bytes: int
+    """What crossed the network for it."""
+
+
+def fetch_header(hub: Hub, listing: Listing, file: HubFile) -> RemoteHeader:
     """The header of `file`, exactly. Raises `HubError`, and `ModelError` if it is no model."""
     with httpx2.Client(follow_redirects=True, timeout=_SECONDS, headers=hub.headers) as client:
         remote = RemoteFile(client, hub.url(listing, file), file.num_bytes)
         try:
             walked = walk(remote.read, file.num_bytes)
-            return remote.read(0, walked.num_bytes)
+            return RemoteHeader(remote.read(0, walked.num_bytes), walked, remote.fetched_bytes)
         except httpx2.HTTPError as error:
             raise hub.refusal(listing.repository, error) from error
         except ModelError as error:
             raise ModelError(
                 f"{file.name} of {listing.repository} cannot be used: {error}."
             ) from error
+
+
+def candidate_of(header: RemoteHeader, quantisation: Quantisation) -> Candidate:
+    """What a forecast needs to know of a model that is still at its hub."""
+    metadata = header.walked.metadata
+    return Candidate(
+        title=metadata.get("general.name") or quantisation.name,
+        metadata=metadata,
+        file_bytes=quantisation.num_bytes,
+        quantisation=quantisation.label,
+        vocabulary=header.walked.num_vocab,
+    )
 
 
 def _raise_for_status(response: httpx2.Response) -> None:

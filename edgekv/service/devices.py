@@ -1,0 +1,45 @@
+"""The devices of this machine, asked of a child process that loads llama.cpp."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from edgekv.budget.machine import read_machine
+from edgekv.core.plan import DeviceInfo
+from edgekv.models.forecast import Place
+from edgekv.service.own_command import own_command
+
+_SECONDS = 20.0
+"""A graphics driver that wakes up takes some of them."""
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """The part of `core.library.LibraryFacts` that matters here."""
+
+    devices: tuple[DeviceInfo, ...]
+
+
+async def read_place() -> Place:
+    """This machine, for forecasts."""
+    return Place(read_machine(), await read_devices())
+
+
+async def read_devices() -> tuple[DeviceInfo, ...]:
+    """As ggml tells them; none where the library cannot even be loaded, which `doctor` explains."""
+    process = await asyncio.create_subprocess_exec(
+        *own_command("library"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        told, _ = await asyncio.wait_for(process.communicate(), _SECONDS)
+        return msgspec.json.decode(told, type=_Told).devices
+    except (TimeoutError, msgspec.DecodeError):
+        return ()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
