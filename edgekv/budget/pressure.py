@@ -101,18 +101,22 @@ def restraint(level: Level, slots: int) -> Restraint:
     )
 
 
+def asks_for_a_smaller_pool(rooms: Iterable[Room]) -> bool:
+    return _enters(Level.CRITICAL, tuple(rooms), 0.0)
+
+
 def scarcest(rooms: Iterable[Room]) -> Room:
     """The one with the smallest part of its margin left."""
     return min(rooms, key=lambda room: room.spare_bytes / max(1, room.margin_bytes))
 
 
-def _enters(level: Level, rooms: Iterable[Room], stall_percent: float) -> bool:
+def _enters(level: Level, rooms: tuple[Room, ...], stall_percent: float) -> bool:
     if level in STALLS and stall_percent >= STALLS[level].enter:
         return True
     return any(_left(level, room) < BOUNDS[level].enter * room.margin_bytes for room in rooms)
 
 
-def _leaves(level: Level, rooms: Iterable[Room], stall_percent: float) -> bool:
+def _leaves(level: Level, rooms: tuple[Room, ...], stall_percent: float) -> bool:
     if level in STALLS and stall_percent >= STALLS[level].leave:
         return False
     return all(_left(level, room) >= BOUNDS[level].leave * room.margin_bytes for room in rooms)

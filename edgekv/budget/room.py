@@ -8,8 +8,10 @@ other programs take and give back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from edgekv.budget.devices import device_reserve
 from edgekv.budget.machine import MIB, system_reserve
@@ -32,30 +34,63 @@ class Held:
     """Graphics devices as their drivers report them now."""
 
 
-def rooms(plan: MemoryPlan, allocation: Allocation, held: Held) -> Iterator[Room]:
+def margins(plan: MemoryPlan) -> dict[str, int]:
+    """What should be left of each device's memory once the plan is filled.
+
+    What the plan left itself, for less than that is news; but no more than a reserve.
+    """
+    host, *others = plan.devices
+    claim = _claims(plan, {host.id, *_sharing(plan)})
+    found = {host.id: _margin(host, claim, system_reserve(host.total_bytes).value)}
+    for device in filter(has_own_memory, others):
+        reserve = device_reserve(device.total_bytes)
+        found[device.id] = _margin(device, _claims(plan, {device.id}), reserve)
+    return found
+
+
+def rooms(
+    plan: MemoryPlan, allocation: Allocation, held: Held, margins: Mapping[str, int]
+) -> Iterator[Room]:
     """The host's room first, then that of each graphics device with memory of its own."""
     host, *others = plan.devices
-    shared = {host.id, *(device.id for device in others if device.unified)}
-    claim = _claims(plan, shared)
-    spare = held.available - (claim - taken_bytes(plan, allocation, held))
+    claim = _claims(plan, {host.id, *_sharing(plan)})
+    spare = held.available - (claim - _taken_bytes(plan, allocation, held))
     idle = sum(line.bytes for line in plan.lines if line.label == "host_cache")
-    reserve = system_reserve(host.total_bytes).value
-    yield Room(host.id, spare, idle, _margin(host, claim, reserve))
+    yield Room(host.id, spare, idle, margins[host.id])
     infos = {device.id: device for device in held.devices}
-    for device in others:
+    for device in filter(has_own_memory, others):
         info = infos.get(device.id)
-        if device.id not in shared and device.budget_bytes and info and info.free_bytes is not None:
+        if info and info.free_bytes is not None:
             claim = _claims(plan, {device.id})
             spare = info.free_bytes - (claim - _allocated(allocation, {device.id}))
-            margin = _margin(device, claim, device_reserve(device.total_bytes))
-            yield Room(device.id, spare, 0, margin, is_host=False)
+            yield Room(device.id, spare, 0, margins[device.id], is_host=False)
 
 
-def taken_bytes(plan: MemoryPlan, allocation: Allocation, held: Held) -> int:
+def has_own_memory(device: PlannedDevice) -> bool:
+    """Whether it is a graphics device that a plan may use, with memory that nobody shares."""
+    return device.kind != "cpu" and not device.unified and device.budget_bytes > 0
+
+
+def with_given_back(plan: MemoryPlan, allocation: Allocation, held: Held) -> Held:
+    """What would be read if the engine held nothing."""
+    devices = tuple(
+        replace(info, free_bytes=info.free_bytes + _allocated(allocation, {info.id}))
+        if info.free_bytes is not None and info.kind != "cpu"
+        else info
+        for info in held.devices
+    )
+    return Held(held.available + _taken_bytes(plan, allocation, held), 0, devices)
+
+
+def _taken_bytes(plan: MemoryPlan, allocation: Allocation, held: Held) -> int:
     """What of the host's memory the engine would give back if it ended."""
-    shared = {device.id for device in plan.devices[1:] if device.unified}
     # A driver's buffers are no part of what the system counts as the process's.
-    return held.private + _allocated(allocation, shared)
+    return held.private + _allocated(allocation, _sharing(plan))
+
+
+def _sharing(plan: MemoryPlan) -> set[str]:
+    """Graphics devices that draw from the host's memory."""
+    return {device.id for device in plan.devices[1:] if device.unified}
 
 
 def _claims(plan: MemoryPlan, device_ids: set[str]) -> int:
@@ -67,5 +102,4 @@ def _allocated(allocation: Allocation, device_ids: set[str]) -> int:
 
 
 def _margin(device: PlannedDevice, claim: int, reserve: int) -> int:
-    """What the plan left, for less than that is news; but no more than a reserve."""
     return min(max(device.free_bytes - claim, LEAST_MARGIN), reserve)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 
-from edgekv.budget.machine import Machine
-from edgekv.budget.planner import plan_memory
+from msgspec import structs
+
+from edgekv.budget import dry_run as dry_runs
+from edgekv.budget.machine import Machine, Reading
+from edgekv.budget.planner import Basis, plan_memory
+from edgekv.budget.probe import Probe
+from edgekv.budget.replan import plan_as_opened
+from edgekv.budget.room import Held, margins, rooms
+from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
 from edgekv.core.frames import Describe, Described, DryRun, DryRunDone
-from edgekv.core.plan import Allocation, MemoryPlan, Opening
+from edgekv.core.memory_frames import Survey, Surveyed
+from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
 from edgekv.service.engine_client import EngineClient
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +57,47 @@ async def plan_on(client: EngineClient, ground: Ground, wish: Wish) -> MemoryPla
         dry_run,
         described.resident_bytes,
     )
+
+
+async def plan_again(
+    client: EngineClient, ground: Ground, wish: Wish, plan: MemoryPlan, probe: Probe
+) -> tuple[Ground, MemoryPlan]:
+    """The same ground and plan, or new ones if half of what the plan left was taken meanwhile.
+
+    `client` holds what it held when the plan was made. Raises `DoesNotFit` if there is no longer
+    enough for any plan.
+    """
+    surveyed = await client.call(Survey)
+    assert isinstance(surveyed, Surveyed)
+    machine, devices = probe.machine(), surveyed.devices
+    held = Held(machine.available.value, probe.taken_bytes(client.pid), devices)
+    before = Held(ground.machine.available.value, 0, ground.described.devices)
+    margin, nothing = margins(plan), Allocation(())
+    is_short = any(
+        now.spare_bytes * 2 < now.margin_bytes and now.spare_bytes < then.spare_bytes
+        for then, now in zip(
+            rooms(plan, nothing, before, margin), rooms(plan, nothing, held, margin), strict=False
+        )
+    )
+    if not is_short:
+        return ground, plan
+    available = Reading(held.available + held.private, machine.available.source)
+    described = structs.replace(ground.described, devices=devices)
+    ground = Ground(replace(machine, available=available), described)
+    made = await plan_on(client, ground, wish)
+    _log.warning(
+        "Other programs took memory while the plan was made, so it was made again: "
+        "%s instead of %s.",
+        format_size(made.total_bytes),
+        format_size(plan.total_bytes),
+    )
+    return ground, made
+
+
+def plan_opened(ground: Ground, wish: Wish, choice: Choice, allocation: Allocation) -> MemoryPlan:
+    """The plan that says what is allocated."""
+    described = ground.described
+    basis = Basis(
+        described.facts, described.devices, ground.machine, wish, described.resident_bytes
+    )
+    return plan_as_opened(basis, dry_runs.DryRun(choice, allocation))

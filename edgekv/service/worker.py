@@ -14,33 +14,22 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from edgekv.budget.machine import Machine, read_machine
+from edgekv.budget.machine import Machine
+from edgekv.budget.probe import HERE, Probe
 from edgekv.budget.wish import Wish
 from edgekv.core.events import Failed, Finished
-from edgekv.core.frames import (
-    Cancel,
-    CheckGrammar,
-    Detokenize,
-    Embed,
-    Embedded,
-    Inspect,
-    Inspection,
-    Open,
-    Opened,
-    Snapshot,
-    Submit,
-    Text,
-    Tokenize,
-    Tokens,
-)
+from edgekv.core.frames import Cancel, Open, Opened, Snapshot, Submit
 from edgekv.core.look import EngineLook
-from edgekv.core.plan import Allocation, MemoryPlan, ModelFacts
-from edgekv.core.request import Grammar, RequestId, Segment, TextPrompt, Token
+from edgekv.core.memory_frames import Resize, Resized
+from edgekv.core.plan import Allocation, Choice, MemoryPlan, ModelFacts
+from edgekv.core.request import RequestId, TextPrompt
 from edgekv.errors import DoesNotFit, EdgeKVError, EngineDied, ModelError, Unavailable
 from edgekv.service.conduct import AS_USUAL, Conduct
 from edgekv.service.drafts import Desk, Draft
 from edgekv.service.engine_client import EngineClient, Interrupted
-from edgekv.service.planning import Ground, plan_on, read_ground
+from edgekv.service.memory_watch import MemoryWatch
+from edgekv.service.planning import Ground, plan_again, plan_on, plan_opened, read_ground
+from edgekv.service.questions import Questions
 from edgekv.service.recovery import Recovery, Stream
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep as LoadStep
@@ -60,8 +49,17 @@ class Worker:
     `ground`, `facts`, `plan` and `allocation` are None until `start` has got that far.
     """
 
-    def __init__(self, path: str, wish: Wish, conduct: Conduct = AS_USUAL) -> None:
+    def __init__(
+        self, path: str, wish: Wish, conduct: Conduct = AS_USUAL, probe: Probe = HERE
+    ) -> None:
         self.path, self.wish, self.conduct = path, wish, conduct
+        self._probe = probe
+        ask = Questions(self._living_client)
+        self.tokenize, self.detokenize, self.embed = ask.tokenize, ask.detokenize, ask.embed
+        self.check_grammar, self.inspect = ask.check_grammar, ask.inspect
+        self.survey, self.restrain = ask.survey, ask.restrain
+        self.watch = MemoryWatch(self, probe)
+        self._watching: asyncio.Task[None] | None = None
         self._client: EngineClient | None = None
         self._restarting = asyncio.Lock()
         self._recovery = Recovery()
@@ -86,6 +84,12 @@ class Worker:
         return self._client.pid if self._client else None
 
     @property
+    def open_pid(self) -> int | None:
+        """The engine process, if a model is open in it."""
+        is_open = self.state is State.READY and self._client and self._client.death is None
+        return self.engine_pid if is_open else None
+
+    @property
     def desk(self) -> Desk | None:
         """A new one, for its user to close; None before there is a plan."""
         return Desk(self.ground, self.wish, self.reopen) if self.ground else None
@@ -99,7 +103,9 @@ class Worker:
         try:
             assert self.facts is not None
             self._pinned = await as_read_by(self.facts, self.conduct.warm)
+            await self._measure_again()
             await self._open(is_first_time=True)
+            self._watching = asyncio.create_task(self.watch.run())
         except EngineDied as death:
             await self._give_up()
             raise EngineDied(
@@ -113,7 +119,7 @@ class Worker:
         """The plan alone, nothing loaded. Raises as `start`."""
         self._enter(State.STARTING)
         # Before there is an engine: what that holds already is counted in the plan.
-        machine = read_machine()
+        machine = self._probe.machine()
         client = self._client = await EngineClient.start()
         try:
             return await self._plan(client, machine)
@@ -156,38 +162,17 @@ class Worker:
             if not is_over:
                 client.send(Cancel(submit.request_id))
 
-    async def tokenize(self, segments: tuple[Segment, ...]) -> tuple[Token, ...]:
+    async def resize(self, choice: Choice) -> Resized:
+        """Change the pool to another size; answers under way go on in it after a pause."""
         client = await self._living_client()
-        reply = await client.call(lambda call: Tokenize(call, TextPrompt(segments)))
-        assert isinstance(reply, Tokens)
-        return reply.tokens
-
-    async def detokenize(self, tokens: tuple[Token, ...]) -> str:
-        client = await self._living_client()
-        reply = await client.call(lambda call: Detokenize(call, tokens))
-        assert isinstance(reply, Text)
-        return reply.text
-
-    async def check_grammar(self, grammar: Grammar) -> None:
-        """Raises `InvalidValue` for one that no answer can be held to, `Unavailable` where none
-        can be held to any.
-        """
-        client = await self._living_client()
-        await client.call(lambda call: CheckGrammar(call, grammar))
-
-    async def embed(self, prompts: tuple[tuple[Token, ...], ...]) -> tuple[tuple[float, ...], ...]:
-        """A vector of length 1 for each prompt. Raises as the frame `Embed` says."""
-        client = await self._living_client()
-        reply = await client.call(lambda call: Embed(call, prompts))
-        assert isinstance(reply, Embedded)
-        return reply.vectors
-
-    async def inspect(self) -> Inspection:
-        """Who holds which cells, and what the last prompts found."""
-        client = await self._living_client()
-        reply = await client.call(Inspect)
-        assert isinstance(reply, Inspection)
-        return reply
+        async with self._restarting:
+            resized = await client.call(lambda call: Resize(call, choice))
+            assert isinstance(resized, Resized)
+            if resized.allocation is not None:
+                assert self.ground is not None
+                self.allocation = resized.allocation
+                self.plan = plan_opened(self.ground, self.wish, resized.choice, resized.allocation)
+            return resized
 
     async def report(self) -> Report:
         """What there is to show now. A dead engine is not started again for it."""
@@ -219,6 +204,9 @@ class Worker:
     async def close(self) -> None:
         """End the engine process and every stream. Safe to call twice."""
         self._enter(State.CLOSED)
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
 
@@ -228,6 +216,15 @@ class Worker:
         self._enter(State.PLANNING)
         self.plan = await plan_on(client, self.ground, self.wish)
         return self.plan
+
+    async def _measure_again(self) -> None:
+        """Others may have taken memory while the plan was made. Raises as `make_plan`."""
+        assert self._client is not None
+        assert self.ground is not None
+        assert self.plan is not None
+        self.ground, self.plan = await plan_again(
+            self._client, self.ground, self.wish, self.plan, self._probe
+        )
 
     async def _open(self, *, is_first_time: bool = False) -> None:
         assert self._client is not None
@@ -259,7 +256,7 @@ class Worker:
         needs_less = self._client.died_of_memory
         self._enter(State.RESTARTING)
         self.num_restarts += 1
-        machine = read_machine()
+        machine = self._probe.machine()
         self._client = await EngineClient.start()
         try:
             if needs_less:

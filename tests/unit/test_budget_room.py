@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgekv.budget.pressure import Room
-from edgekv.budget.room import LEAST_MARGIN, Held, rooms
+from edgekv.budget.room import LEAST_MARGIN, Held, margins, rooms
 from edgekv.core.plan import Allocation, BufferSize, DeviceInfo, MemoryPlan
 from tests.unit.budget_models import GIB, MIB, graphics, machine, plan
 
@@ -17,7 +17,7 @@ ALLOCATED = Allocation(
 
 
 def read(made: MemoryPlan, available: int, taken: int, *devices: DeviceInfo) -> list[Room]:
-    return list(rooms(made, ALLOCATED, Held(available, taken, devices)))
+    return list(rooms(made, ALLOCATED, Held(available, taken, devices), margins(made)))
 
 
 def test_before_anything_is_taken_what_the_plan_left_is_spare() -> None:

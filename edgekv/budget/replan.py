@@ -1,0 +1,66 @@
+"""The plan that an open model could change to, in the memory there is now.
+
+Its weights stay where they are and its cells stay readable, so only the size of the pool, the
+slots and the tokens at once may change. It comes from what is allocated already, by the formulas:
+a dry run would take memory just when there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from edgekv.budget.dry_run import DryRun
+from edgekv.budget.estimate import estimate
+from edgekv.budget.planner import Basis, with_host_cache
+from edgekv.budget.search import Case, Spare, best_choice
+from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
+
+
+def replan(basis: Basis, whole: Choice, opened: DryRun) -> MemoryPlan | None:
+    """The best plan that is no larger than the choice `whole`; None if none fits.
+
+    `basis.machine` is what would be available if the engine gave everything back, and `opened`
+    is what it has now.
+    """
+    case, judge = _case(basis, opened.choice), basis.judge(_no_dry_run)
+    # The search may take what `whole` has and no more, as if the model could follow no more.
+    bounded = structs.replace(basis.facts, context_train=whole.context_length)
+    narrow = replace(case, facts=bounded, most_slots=whole.slots)
+    choice = best_choice(narrow, _like(opened.choice, judge.spare_by_estimate(opened)))
+    if choice is None:
+        return None
+    if (choice.slots, choice.cells) >= (whole.slots, whole.cells):
+        choice = whole
+    run = DryRun(choice, estimate(opened, case.geometry, basis.facts.num_vocab, choice))
+    return basis.plan(_as_wished(basis, choice), judge, with_host_cache(case, judge, run))
+
+
+def plan_as_opened(basis: Basis, opened: DryRun) -> MemoryPlan:
+    """The plan that says what is allocated, however it came to be."""
+    return basis.plan(_as_wished(basis, opened.choice), basis.judge(_no_dry_run), opened)
+
+
+def _as_wished(basis: Basis, choice: Choice) -> Case:
+    return replace(basis.case(), gpu_layers=choice.gpu_layers, threads=choice.threads)
+
+
+def _case(basis: Basis, choice: Choice) -> Case:
+    """Everything fixed that decides where weights lie and what cells look like."""
+    wish = replace(
+        basis.wish,
+        kv_type_k=choice.kv_type_k,
+        kv_type_v=choice.kv_type_v,
+        embeddings=bool(choice.embedding_cells),
+    )
+    return replace(_as_wished(basis, choice), wish=wish)
+
+
+def _like(choice: Choice, spare: Spare) -> Spare:
+    """The same for contexts whose windows are kept as in `choice`; others never fit."""
+    return lambda other: spare(other) if other.swa_full == choice.swa_full else -1
+
+
+async def _no_dry_run(opening: Opening) -> Allocation:
+    raise AssertionError(f"{opening} was to be estimated")
