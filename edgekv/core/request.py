@@ -81,6 +81,8 @@ class Request(msgspec.Struct, frozen=True):
     generated: tuple[Token, ...] = ()
     """What the answer already consists of; counts towards `max_tokens`."""
     priority: Priority = Priority.NORMAL
+    branches: tuple[int, ...] = ()
+    """Positions, ascending, at which other prompts will probably part from this one."""
 
     def __post_init__(self) -> None:
         if not self.prompt:

@@ -20,8 +20,8 @@ class Sequence:
     tokens: list[Token]
     num_computed: int
     """`tokens[:num_computed]` have KV cells."""
-    checkpoint: int | None = None
-    """No slice may go past this position, but the one that starts there."""
+    checkpoints: tuple[int, ...] = ()
+    """No slice may go past one of these positions, but the one that starts there."""
     arrival: int = 0
     """Its place among all requests that ever came."""
     rank: int = 0
@@ -42,6 +42,4 @@ class Sequence:
     def slice_end(self, budget: int) -> int:
         """Up to where a step with room for `budget` tokens computes it."""
         end = min(self.num_computed + budget, len(self.tokens))
-        if self.checkpoint is not None and self.num_computed < self.checkpoint:
-            return min(end, self.checkpoint)
-        return end
+        return min([end, *(at for at in self.checkpoints if at > self.num_computed)])

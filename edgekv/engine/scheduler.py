@@ -221,7 +221,7 @@ class Scheduler:
             return None
         self._line.leave(entry.request.id)
         seq = Sequence(entry.request, acquired.seq_id, entry.tokens, acquired.num_known)
-        seq.checkpoint = acquired.checkpoint
+        seq.checkpoints = self._cache.checkpoints(seq.seq_id, entry.request.branches)
         seq.arrival, seq.rank, seq.num_overtaken = entry.arrival, entry.rank, entry.num_overtaken
         if entry.claim is not None:
             self._cache.release(entry.claim)

@@ -33,6 +33,7 @@ from edgekv.engine.detokenizer import TextStream
 from edgekv.engine.engine import Engine, Limits
 from edgekv.engine.pinning import Pinning
 from edgekv.engine.resizing import Freed, Resizing, with_room_for
+from edgekv.engine.turns import branches
 from edgekv.errors import InvalidValue, Overloaded, PromptTooLong, RequestError
 from edgekv.kv.disk import Disk
 from edgekv.kv.store import Store
@@ -55,7 +56,7 @@ class Session:
     def __init__(self, backend: Backend, vocabulary: Vocabulary, opening: Opening) -> None:
         choice = opening.choice
         self._backend, self._vocabulary = backend, vocabulary
-        self._choice = choice
+        self._choice, self._shares = choice, opening.share_prefixes
         self._engine = Engine(
             backend,
             Limits(
@@ -185,7 +186,11 @@ class Session:
             ignore_end=submit.ignore_end,
             generated=submit.generated,
             priority=submit.priority,
+            branches=() if self._shares else branches(prompt, self._is_control),
         )
+
+    def _is_control(self, token: Token) -> bool:
+        return not self._vocabulary.piece(token)
 
     def _rebuilt(self, submit: Submit) -> _Answer:
         """An answer as it was when its last `Delta` was told."""

@@ -19,10 +19,6 @@ class Acquired:
     """Tokens, from the first, whose cells the id shares with others."""
     num_restored: int = 0
     """Tokens behind those whose cells came out of the store."""
-    checkpoint: int | None = None
-    """The cells must be computed exactly up to this position at some moment, for a copy of them
-    as they are then is of use to others.
-    """
     miss: Miss | None = None
     """Why the rest has to be computed, if more than the last token does and it can be told."""
 
@@ -63,6 +59,11 @@ class CellCache(Protocol):
         `expected` is how many cells the sequence will probably hold in the end, at least one a
         token. What the prefix does not cover is reserved: nobody else is admitted into it. May
         evict kept sequences. Returns None, and changes nothing, if there is no room now.
+        """
+
+    def checkpoints(self, seq_id: SeqId, branches: Sequence[int]) -> tuple[int, ...]:
+        """Positions up to which exactly the cells must be computed at some moment, for a copy of
+        them as they are then is of use to others. `branches` are where those will probably part.
         """
 
     def expect(self, seq_id: SeqId, num_cells: int) -> None:

@@ -119,6 +119,9 @@ class PrefixCache:
         miss = Miss(different, lost) if known < len(wanted) else None
         return Acquired(seq_id, match.length, num_restored, miss=miss)
 
+    def checkpoints(self, seq_id: SeqId, branches: Sequence[int]) -> tuple[int, ...]:
+        return ()
+
     def expect(self, seq_id: SeqId, num_cells: int) -> None:
         self._reserved.set(seq_id, num_cells)
 

@@ -16,18 +16,24 @@ from edgekv.kv.store import Store
 from edgekv.kv.swap import Swap
 
 NOTE = (
-    "This model keeps a state or a window that cannot go back to an earlier token: a prompt goes "
-    "on from the end of an earlier turn, or from where two earlier prompts parted."
+    "This model keeps a state or a window that cannot go back to an earlier token. Copies are made "
+    "where turns begin and end and where two prompts part: a prompt goes on from the last of these "
+    "that it has in common with an earlier one."
+)
+NO_COPIES = (
+    "Nothing of a prompt is used again: this model keeps a state or a window that cannot go back "
+    "to an earlier token, and there is no room for copies of it; start with a --host-cache or a "
+    "--disk-cache."
 )
 FEWEST_BEFORE_CHECKPOINT = 32
-"""A copy where two prompts part is worth its memory if it saves so many tokens."""
+"""A copy of a whole state is worth its memory if it saves so many tokens."""
 
 
 class UnsharedCache:
     """A `CellCache` for models whose cells cannot be shared or cut in part: recurrent state has
     no past to go back to, a bounded window has dropped it. Whole states do go to the store and
-    back, so an answer can be suspended and a conversation goes on from its last turn. Where a
-    prompt is seen to part from an earlier one a state is copied too, for the third that comes.
+    back, so an answer can be suspended and a conversation goes on from its last turn. A state is
+    copied as well where a prompt will probably part from others, and where it is seen to.
     Without a store every prompt is computed anew: the baseline for measurements.
     """
 
@@ -39,9 +45,9 @@ class UnsharedCache:
         self._swap = Swap(memory, store or Store())
         self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
         self._tokens: dict[SeqId, list[Token]] = {}
+        self._prompts: dict[SeqId, Sequence[Token]] = {}
         self._reserved = Reservations()
-        self._checkpoints: dict[SeqId, int] = {}
-        """Where a prompt branches off from one that is stored only as a whole."""
+        self._checkpoints: dict[SeqId, set[int]] = {}
 
     def running(self) -> list[SeqId]:
         return self._reserved.seq_ids()
@@ -58,13 +64,24 @@ class UnsharedCache:
         return tuple(HeldRun(0, len(t), (s,), ()) for s, t in self._tokens.items())
 
     def view(self) -> CacheView:
-        return CacheView(self.held(), self._swap.store.runs(), NOTE)
+        store = self._swap.store
+        return CacheView(self.held(), store.runs(), NOTE if store.is_on else NO_COPIES)
 
     def store_counts(self) -> StoreCounts:
         return self._swap.counts()
 
     def promised(self, tokens: Sequence[Token]) -> Prefix | None:
-        return None
+        wanted = list(tokens[:-1])
+        stored = self._swap.store.find_whole(wanted)
+        known = stored.end if stored else 0
+        promises = [
+            Prefix(seq_id, at)
+            for seq_id, positions in self._checkpoints.items()
+            for at in positions
+            if at > max(known, self.length(seq_id))
+            and wanted[:at] == list(self._prompts[seq_id][:at])
+        ]
+        return max(promises, key=lambda promise: promise.length, default=None)
 
     def acquire(self, tokens: Sequence[Token], expected: int) -> Acquired | None:
         if not self._unused or expected > self.room() - self._reserved.total:
@@ -72,13 +89,20 @@ class UnsharedCache:
         seq_id = self._unused.pop()
         wanted = tokens[:-1]
         num_restored = self._swap.load_whole(seq_id, wanted)
-        self._tokens[seq_id] = list(tokens[:num_restored])
+        self._tokens[seq_id], self._prompts[seq_id] = list(tokens[:num_restored]), tokens
         self._reserved.set(seq_id, expected - num_restored)
-        branch = shared_length(list(self._swap.store.nearest(wanted)), wanted, 0)
-        if branch - num_restored < FEWEST_BEFORE_CHECKPOINT:
-            return Acquired(seq_id, 0, num_restored)
-        self._checkpoints[seq_id] = branch
-        return Acquired(seq_id, 0, num_restored, branch)
+        self._checkpoints[seq_id] = set()
+        return Acquired(seq_id, 0, num_restored)
+
+    def checkpoints(self, seq_id: SeqId, branches: Sequence[int]) -> tuple[int, ...]:
+        store, prompt = self._swap.store, self._prompts[seq_id][:-1]
+        if not store.is_on:
+            return ()
+        parted = shared_length(list(store.nearest(prompt)), prompt, 0)
+        first = self.length(seq_id) + FEWEST_BEFORE_CHECKPOINT
+        positions = {at for at in (*branches, parted) if first <= at <= len(prompt)}
+        self._checkpoints[seq_id] = positions
+        return tuple(sorted(positions))
 
     def expect(self, seq_id: SeqId, num_cells: int) -> None:
         self._reserved.set(seq_id, num_cells)
@@ -89,7 +113,7 @@ class UnsharedCache:
     def advance(self, seq_id: SeqId, tokens: Sequence[Token]) -> None:
         self._tokens[seq_id] += tokens
         self._reserved.use(seq_id, len(tokens))
-        if self.length(seq_id) == self._checkpoints.get(seq_id):
+        if self.length(seq_id) in self._checkpoints[seq_id]:
             self._swap.save_whole(seq_id, self._tokens[seq_id])
 
     def pin(self, name: str, tokens: Sequence[Token]) -> None:
@@ -112,8 +136,7 @@ class UnsharedCache:
 
     def evict(self, seq_id: SeqId, end: int) -> None:
         self._reserved.drop(seq_id)
-        self._checkpoints.pop(seq_id, None)
-        del self._tokens[seq_id]
+        del self._checkpoints[seq_id], self._prompts[seq_id], self._tokens[seq_id]
         if end:
             self._memory.cut(seq_id, 0, end)
         self._unused.append(seq_id)
@@ -140,4 +163,5 @@ class UnsharedCache:
         self._swap.store.check_integrity()
         assert self.room() >= 0
         assert sorted(self._tokens) == self._reserved.seq_ids()
+        assert self._tokens.keys() == self._prompts.keys() == self._checkpoints.keys()
         assert sorted([*self._unused, *self._tokens]) == list(range(self._num_seqs))
