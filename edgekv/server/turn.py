@@ -61,7 +61,9 @@ async def turn(
 
 
 def _read(event: Delta | Finished, reader: AnswerReader) -> list[Piece]:
-    return reader.feed(event.text) if isinstance(event, Delta) else reader.finish()
+    if isinstance(event, Delta):
+        return reader.feed(event.text)
+    return reader.finish(is_cut=event.reason is FinishReason.LENGTH)
 
 
 def _up_to_call(pieces: list[Piece]) -> list[Piece]:

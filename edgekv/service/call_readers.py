@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgekv.service.pieces import Called, ToolSchemas
@@ -70,11 +70,13 @@ def either(*readers: CallsReader) -> CallsReader:
     return read
 
 
-def tagged(function: str, parameter: str, end: str) -> CallsReader:
+def tagged(
+    function: str, parameter: str, end: str, name_of: Callable[[str], str] = str.strip
+) -> CallsReader:
     """A name, then parameters one by one. A value is JSON unless its schema says it is a text.
 
     `function` has the group `name` and matches at the start; `parameter` has `key`, `value` and,
-    where the form says itself what the value is, `text` or `data`.
+    where the form says itself what the value is, `text` or `data`. `name_of` reads names and keys.
     """
     head, one, tail = (re.compile(x, re.DOTALL) for x in (function, parameter, end))
 
@@ -82,16 +84,22 @@ def tagged(function: str, parameter: str, end: str) -> CallsReader:
         match = head.match(text)
         if match is None:
             raise ValueError("no name")
-        name, at = match["name"].strip(), match.end()
+        name, at = name_of(match["name"]), match.end()
         arguments: dict[str, Any] = {}
         while found := one.match(text, at):
-            arguments[found["key"]] = _value(found, _is_text(tools, name, found["key"]))
+            key = name_of(found["key"])
+            arguments[key] = _value(found, _is_text(tools, name, key))
             at = found.end()
         if tail.fullmatch(text, at) is None:
             raise Unfinished
         return [_call(name, arguments)]
 
     return read
+
+
+def unescaped(attribute: str) -> str:
+    """The text of an attribute between quotation marks."""
+    return attribute.replace("&quot;", '"').replace("&amp;", "&")
 
 
 def pythonic(text: str, tools: ToolSchemas) -> list[Called]:

@@ -16,6 +16,7 @@ from edgekv.service.call_readers import (
     offered,
     pythonic,
     tagged,
+    unescaped,
 )
 from edgekv.service.harmony import MESSAGE, HarmonyReader
 from edgekv.service.pieces import AnswerReader, PlainReader, ToolSchemas
@@ -48,6 +49,7 @@ _KIMI_3 = tagged(
     r'<\|open\|>argument key="(?P<key>[^"]+)" type="(?:(?P<text>string)|(?P<data>[^"]*))"<\|sep\|>'
     r"(?P<value>.*?)<\|close\|>argument<\|sep\|>",
     r"\s*",
+    unescaped,
 )
 _MISTRAL = named_json(
     r"(?P<name>[^\[\{\s]+)\s*(?:\[CALL_ID\][^\[]*)?(?:\[ARGS\])?(?P<arguments>\{.*)"

@@ -42,9 +42,12 @@ class HarmonyReader:
         self._text += text
         return list(self._read(is_end=False))
 
-    def finish(self) -> list[Piece]:
+    def finish(self, *, is_cut: bool = False) -> list[Piece]:
+        is_in_call = self._header is not None and _RECIPIENT.search(self._header) is not None
         pieces = list(self._read(is_end=True))
         self._text = ""
+        if is_cut and is_in_call and pieces and isinstance(pieces[-1], Said):
+            pieces.pop()  # the beginning of a call
         return pieces
 
     def _read(self, *, is_end: bool) -> Iterator[Piece]:

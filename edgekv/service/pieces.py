@@ -34,8 +34,10 @@ class AnswerReader(Protocol):
     def feed(self, text: str) -> list[Piece]:
         """The pieces that are certain now."""
 
-    def finish(self) -> list[Piece]:
-        """What was held back."""
+    def finish(self, *, is_cut: bool = False) -> list[Piece]:
+        """What was held back. `is_cut` says that a limit ended the answer: then the beginning of a
+        call is nothing, neither a call nor words for anybody.
+        """
 
 
 class PlainReader:
@@ -44,5 +46,5 @@ class PlainReader:
     def feed(self, text: str) -> list[Piece]:
         return [Said(text)] if text else []
 
-    def finish(self) -> list[Piece]:
+    def finish(self, *, is_cut: bool = False) -> list[Piece]:
         return []

@@ -52,12 +52,12 @@ class ForcedCallReader:
         self._text += text
         return []
 
-    def finish(self) -> list[Piece]:
+    def finish(self, *, is_cut: bool = False) -> list[Piece]:
         text, self._text = self._text, ""
         try:
             call = json.loads(text)
-        except ValueError:  # cut by a limit
-            return [Said(text)] if text else []
+        except ValueError:
+            return [] if is_cut or not text else [Said(text)]
         return [Called(call["name"], json.dumps(call["arguments"], ensure_ascii=False))]
 
 

@@ -86,10 +86,11 @@ async def test_where_no_call_is_allowed_its_marks_are_words(
 
 
 @pytest.mark.parametrize("library", [CALL], indirect=True)
-async def test_a_call_that_was_cut_is_passed_on_as_words(client: httpx.AsyncClient) -> None:
+async def test_a_call_that_was_cut_is_neither_a_call_nor_words(client: httpx.AsyncClient) -> None:
     choice = await ask(client, max_tokens=20)
     assert choice["finish_reason"] == "length"
-    assert choice["message"]["content"] == CALL[:20]
+    assert choice["message"]["content"] == ""
+    assert "tool_calls" not in choice["message"]
 
 
 async def test_the_prompt_of_a_conversation_can_be_seen(client: httpx.AsyncClient) -> None:

@@ -2,8 +2,12 @@
 
 The fixtures are those of `canitoolcall`: raw answers of nine families with what a reader should
 find. Where it accepts several outcomes for an answer that was cut or is malformed, all that
-counts is that no call is made up. What is left of a call that was cut is words here, and dropped
-there: that and repairs of malformed calls is what is missing to 100 %.
+counts is that no call is made up.
+
+Missing to 100 % are one each of: an end tag that is guessed (glm), a form of call that the family's
+own reader refuses (deepseek), noise between calls, which is words here, and a value that only its
+token ids tell from marks (kimi), a call of a tool that was not offered, words too (gpt-oss), and a
+space before a call that other answers of the family want kept (gemma4).
 """
 
 from __future__ import annotations
@@ -22,15 +26,15 @@ from edgekv.service.dialects import CALLS, Dialect, dialect_of
 from edgekv.service.pieces import Called, Piece, PlainReader, Said, Thought, ToolSchemas
 
 FLOORS = {
-    "deepseek": 81 / 85,
-    "gemma4": 46 / 48,
+    "deepseek": 84 / 85,
+    "gemma4": 47 / 48,
     "glm": 50 / 51,
     "gpt-oss": 50 / 51,
-    "kimi": 44 / 49,
+    "kimi": 47 / 49,
     "llama": 34 / 34,
-    "mistral": 46 / 47,
-    "qwen3-hermes": 49 / 50,
-    "qwen3-xml": 52 / 54,
+    "mistral": 47 / 47,
+    "qwen3-hermes": 50 / 50,
+    "qwen3-xml": 54 / 54,
 }
 """Shares of fixtures that are read exactly, in content, thoughts and calls."""
 
@@ -74,10 +78,17 @@ def prompt_end(fixture: Fixture) -> str:
     return ""
 
 
-def read(dialect: Dialect, prompt_end: str, tools: ToolSchemas, parts: Iterable[str]) -> Reading:
+def read(
+    dialect: Dialect,
+    prompt_end: str,
+    tools: ToolSchemas,
+    parts: Iterable[str],
+    *,
+    is_cut: bool = False,
+) -> Reading:
     reader = dialect.reader(prompt_end, tools)
     pieces = [piece for part in parts for piece in reader.feed(part)]
-    return joined([*pieces, *reader.finish()])
+    return joined([*pieces, *reader.finish(is_cut=is_cut)])
 
 
 def joined(pieces: Sequence[Piece]) -> Reading:
@@ -92,7 +103,8 @@ def read_fixture(fixture: Fixture, size: int | None = None) -> Reading:
     tools = {function["name"]: function.get("parameters") or {} for function in functions}
     raw, size = fixture.raw_output, size or len(fixture.raw_output)
     parts = [raw[at : at + size] for at in range(0, len(raw), size)]
-    return read(dialect_of(TEMPLATES[format_of(fixture)]), prompt_end(fixture), tools, parts)
+    dialect, is_cut = dialect_of(TEMPLATES[format_of(fixture)]), "truncated" in fixture.tags
+    return read(dialect, prompt_end(fixture), tools, parts, is_cut=is_cut)
 
 
 def is_exact(fixture: Fixture) -> bool:
@@ -146,11 +158,13 @@ def texts_of(template: str) -> st.SearchStrategy[str]:
 def test_any_text_is_read_the_same_in_one_part_and_in_many(form: str) -> None:
     dialect = dialect_of(TEMPLATES[form])
 
+    prompt_ends = ["", *(thought.open for thought in dialect.thoughts)]
+
     @settings(max_examples=60, deadline=None)
-    @given(texts_of(TEMPLATES[form]), st.integers(1, 9))
-    def check(text: str, size: int) -> None:
+    @given(texts_of(TEMPLATES[form]), st.integers(1, 9), st.sampled_from(prompt_ends))
+    def check(text: str, size: int, prompt_end: str) -> None:
         parts = [text[at : at + size] for at in range(0, len(text), size)]
-        assert read(dialect, "", TOOLS, parts) == read(dialect, "", TOOLS, [text])
+        assert read(dialect, prompt_end, TOOLS, parts) == read(dialect, prompt_end, TOOLS, [text])
 
     check()
 
@@ -220,6 +234,41 @@ def test_a_thought_that_the_prompt_has_opened_is_one() -> None:
         [],
     )
     assert read(dialect, "<think>\n\n</think>\n\n", {}, ["Yes."]) == ("Yes.", "", [])
+
+
+CALL = '<tool_call>{"name": "look", "arguments": {"room": "B 12"}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("answer", "reading"),
+    [
+        (f"Hm.\n{CALL}", ("", "Hm.", LOOK)),
+        (f"Hm.\n{CALL}\n</think>\n\nWell.", ("Well.", "Hm.", LOOK)),
+        (f"Hm.\n{CALL}{CALL}", ("", "Hm.", LOOK * 2)),
+        ("Is <tool_call> right?</think>Yes.", ("Yes.", "Is <tool_call> right?", [])),
+        ("<tool_call>no</tool_call>, or?</think>Y.", ("Y.", "<tool_call>no</tool_call>, or?", [])),
+        ("Is <tool_call> right?", ("", "Is <tool_call> right?", [])),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_call_ends_the_thought_that_it_stands_in(
+    answer: str, reading: Reading, size: int
+) -> None:
+    parts = [answer[at : at + size] for at in range(0, len(answer), size)]
+    assert read(dialect_of("<think><tool_call>"), "<think>", TOOLS, parts) == reading
+
+
+@pytest.mark.parametrize("template", ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>call"])
+def test_the_beginning_of_a_call_that_was_cut_is_nothing(template: str) -> None:
+    mark = dialect_of(template).calls.regions[0].open
+    cut = f'Well.{mark}{{"name": "look", "argu'
+    assert read(dialect_of(template), "", TOOLS, [cut], is_cut=True) == ("Well.", "", [])
+    assert read(dialect_of(template), "", TOOLS, [cut]) == (cut, "", [])
+
+
+def test_json_that_was_cut_is_words_where_calls_have_no_marks() -> None:
+    text = '{"a": 1, "b'
+    assert read(dialect_of(TEMPLATES["llama"]), "", TOOLS, [text], is_cut=True) == (text, "", [])
 
 
 def test_no_line_of_the_table_hides_a_later_one() -> None:
