@@ -77,6 +77,8 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("USERPROFILE", str(home))
         for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
             patch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
+        # Else servers of tests and of whoever runs them would find each other.
+        patch.delenv("XDG_RUNTIME_DIR", raising=False)
         yield home
 
 

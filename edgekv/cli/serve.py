@@ -78,12 +78,13 @@ def command(
 ) -> None:
     """Serve MODEL over an OpenAI-style API until interrupted."""
     from edgekv.server import run
+    from edgekv.service.discovery import announced
     from edgekv.service.worker import Worker
 
     # The engine and the renderer of templates have no use for it.
     os.environ.pop(KEY_VARIABLE, None)
     encryption = _encryption(tls_cert, tls_key)
-    port = listening.pop("port")
+    port, key_file = listening.pop("port"), listening["api_key_file"]
     access = _access(**listening)
     listener = run.listen(access.host, port)
     run.log_to_stderr()
@@ -96,7 +97,9 @@ def command(
             assert worker.plan is not None
             click.echo(f"edgekv: serving {_in_one_line(worker.plan)} at {url}/v1", err=True)
 
-        return await run.run(worker, listener, access, on_ready, encryption)
+        has_key = access.api_key is not None
+        with announced(url, path, key_file, has_key=has_key):
+            return await run.run(worker, listener, access, on_ready, encryption)
 
     if asyncio.run(serve()) is signal.SIGINT:
         raise click.Abort

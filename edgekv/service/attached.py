@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection
+from dataclasses import fields
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -14,18 +15,22 @@ from msgspec.structs import replace
 from edgekv.budget.wish import Wish
 from edgekv.core.events import Delta, Failed, Finished, Started
 from edgekv.core.frames import Inspection, Snapshot, Submit
-from edgekv.core.plan import MemoryPlan, ModelFacts
+from edgekv.core.plan import Choice, MemoryPlan, ModelFacts
 from edgekv.core.request import RequestId, Segment, Token
 from edgekv.errors import EdgeKVError, NotReady, Unavailable, restore
 from edgekv.service.attach_frames import ID_PREFIX, VERSION, Ask, Card, Split, SplitUp, decode_told
-from edgekv.service.conduct import AS_USUAL
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep, State
 
+ANYTHING = Wish()
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_OF_SILENCE = 60.0
 """A server says something every five seconds while it answers; nothing else takes longer than
 one step of its engine."""
+
+IN_CHOICE = {"context_length", "slots", "cells", "kv_type_k", "kv_type_v", "gpu_layers", "threads"}
+"""What a wish and a plan's choice both name. The rest of a wish limits memory that a terminal
+attached to a server does not take."""
 
 T = TypeVar("T")
 
@@ -35,12 +40,11 @@ class AttachedWorker:
 
     desk = None
     """The plan is its server's."""
-    wish, conduct = Wish(), AS_USUAL
-    """For a model of this process's own, should the user ask for another one."""
 
-    def __init__(self, url: str, key: str | None) -> None:
+    def __init__(self, url: str, key: str | None, wish: Wish = ANYTHING) -> None:
+        """`wish` is what the server's plan must keep."""
         is_near = (urlsplit(url).hostname or "") in {"127.0.0.1", "localhost", "::1"}
-        self.url = url
+        self.where, self._wish = url, wish
         self._client = httpx2.AsyncClient(
             base_url=url,
             headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -56,11 +60,6 @@ class AttachedWorker:
         self.name = ""
 
     @property
-    def path(self) -> str:
-        assert self.facts is not None, "start comes first"
-        return self.facts.path
-
-    @property
     def plan(self) -> MemoryPlan | None:
         return self._last.plan
 
@@ -74,18 +73,23 @@ class AttachedWorker:
 
     async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
         """Wait until the server's model is loaded. Raises `Unavailable` if there is no such server,
-        or one of another version.
+        or one of another version or with another plan.
         """
         on_progress(LoadStep(State.LOADING))
         while (card := await self._card()) is None:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         if card.version != VERSION:
             raise Unavailable(
-                f"The server at {self.url} is another version of EdgeKV; "
+                f"The server at {self.where} is another version of EdgeKV; "
                 "start it again with this one, or use --attach none."
             )
         self.facts, self.name = card.facts, card.name
-        await self.report()
+        plan = (await self.report()).plan
+        if plan is None or not keeps(plan.choice, self._wish):
+            raise Unavailable(
+                f"The server at {self.where} was started with other options; "
+                "leave yours out, or use --attach none."
+            )
         self.state = State.READY
         self._looking = asyncio.create_task(self._look())
         on_progress(LoadStep(State.READY))
@@ -176,7 +180,13 @@ class AttachedWorker:
             return Unavailable(self._gone(f"answers with status {answer.status_code}"))
 
     def _gone(self, what: str) -> str:
-        return f"The server at {self.url} {what}; start it again, or use --attach none."
+        return f"The server at {self.where} {what}; start it again, or use --attach none."
+
+
+def keeps(choice: Choice, wish: Wish) -> bool:
+    """Whether a plan's choice is what was wished, as far as both name it."""
+    wished = {field.name: getattr(wish, field.name) for field in fields(wish)}
+    return all(wished[name] is None or wished[name] == getattr(choice, name) for name in IN_CHOICE)
 
 
 def _reason(error: httpx2.HTTPError) -> str:

@@ -18,9 +18,10 @@ from edgekv.core.inspection import PromptStart
 from edgekv.core.plan import ModelFacts
 from edgekv.core.request import Priority, RequestId, TextPrompt
 from edgekv.service.chat import ChatFormat
+from edgekv.service.host import ModelHost
 from edgekv.service.messages import Message
 from edgekv.service.pieces import AnswerReader, Called, Piece, Said, Thought
-from edgekv.service.worker import LoadStep, Worker
+from edgekv.service.states import LoadStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,11 @@ class PromptFormat(Protocol):
 
 
 class ChatModel:
-    """A worker and the chat format of its model: what a conversation talks to."""
+    """Whoever holds a model and the chat format of its model: what a conversation talks to."""
 
     def __init__(
         self,
-        worker: Worker,
+        worker: ModelHost,
         format_of: Callable[[ModelFacts], PromptFormat] = ChatFormat,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
