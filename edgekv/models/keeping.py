@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +37,7 @@ def disk_use() -> tuple[DiskUse, ...]:
 
 def _use(origin: Origin, folder: Path, models: tuple[LocalModel, ...]) -> DiskUse:
     here = [one for one in models if one.origin is origin and folder in one.path.parents]
-    parts = _parts(folder) if origin is Origin.EDGEKV else ()
+    parts = _parts(folder) if origin is Origin.EDGEKV else []
     return DiskUse(
         folder,
         origin,
@@ -123,8 +122,8 @@ def _put(file: Path, target: Path) -> None:
             os.replace(part, target)
 
 
-def _parts(folder: Path) -> Iterator[Path]:
-    return folder.rglob(f"*{PART_SUFFIX}")
+def _parts(folder: Path) -> list[Path]:
+    return sorted(folder.rglob(f"*{PART_SUFFIX}"))
 
 
 def _prune(folder: Path) -> None:

@@ -13,37 +13,9 @@ from edgekv.models.catalogue import STARTER, catalogue
 from edgekv.models.finding import find_model
 from edgekv.models.folders import Origin
 from edgekv.models.shelf import local_models
+from tests.models.conftest import put, put_in_hub_cache
 
 STARTER_FILE = catalogue()[STARTER].files[0].name
-COMMIT = "0123456789"
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's home, empty, and no models anywhere else."""
-    for name in ("HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "LLAMA_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    monkeypatch.setenv("EDGEKV_MODELS", str(tmp_path / "own"))
-    (tmp_path / "own").mkdir()
-    return tmp_path
-
-
-def put(path: Path, content: bytes = b"GGUF") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return path
-
-
-def put_in_hub_cache(home: Path, repository: str, name: str) -> Path:
-    """As the hub's own library does it: the name is a link to a blob with another name."""
-    place = home / ".cache/huggingface/hub" / ("models--" + repository.replace("/", "--"))
-    blob = put(place / "blobs" / f"abc{abs(hash(name))}", name.encode())
-    link = place / "snapshots" / COMMIT / name
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(os.path.relpath(blob, link.parent))
-    return link
 
 
 def put_in_ollama(home: Path, model: str, tag: str) -> Path:
