@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgekv.budget.devices import HOST
 from edgekv.budget.dry_run import DryRun
-from edgekv.budget.formulas import Pool, kv_bytes, mask_bytes, output_bytes, state_bytes
+from edgekv.budget.formulas import (
+    Pool,
+    embedding_bytes,
+    kv_bytes,
+    mask_bytes,
+    output_bytes,
+    state_bytes,
+)
 from edgekv.budget.geometry import Geometry, Layer
 from edgekv.core.plan import Allocation, BufferSize, Choice
 
@@ -22,8 +30,11 @@ def estimate(run: DryRun, geometry: Geometry | None, num_vocab: int, choice: Cho
     Buffers keep their devices, so both choices should have the same number of GPU layers.
     Raises `ValueError` where a KV type does not fit the model's widths.
     """
-    sizes = _Sizes(geometry, num_vocab, run.choice), _Sizes(geometry, num_vocab, choice)
-    return Allocation(tuple(_scaled(buffer, *sizes) for buffer in run.allocation.buffers))
+    known, wanted = _Sizes(geometry, num_vocab, run.choice), _Sizes(geometry, num_vocab, choice)
+    buffers = [_scaled(buffer, known, wanted) for buffer in run.allocation.buffers]
+    if wanted.embedding and not known.embedding:
+        buffers.append(BufferSize(HOST, "embedding", wanted.embedding))
+    return Allocation(tuple(buffers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,13 @@ class _Sizes:
         return output_bytes(self.num_vocab, self.choice.num_ids)
 
     @property
+    def embedding(self) -> int:
+        cells = self.choice.embedding_cells
+        if not cells or self.geometry is None:
+            return cells
+        return embedding_bytes(self.geometry, self.num_vocab, cells)
+
+    @property
     def mask(self) -> int:
         return mask_bytes(self.geometry or _ONE_LAYER, Pool.of(self.choice))
 
@@ -64,6 +82,8 @@ def _scaled(buffer: BufferSize, known: _Sizes, wanted: _Sizes) -> BufferSize:
             size = _in_proportion(buffer.bytes, known.state, wanted.state)
         case "output":
             size = _in_proportion(buffer.bytes, known.output, wanted.output)
+        case "embedding":
+            size = _in_proportion(buffer.bytes, known.embedding, wanted.embedding)
         case "compute":
             size = _compute(buffer.bytes, known, wanted)
         case _:

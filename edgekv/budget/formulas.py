@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from edgekv.budget.geometry import Geometry, Layer
 from edgekv.budget.kv_types import KV_TYPES
-from edgekv.core.plan import CELL_PADDING, Choice
+from edgekv.core.plan import CELL_PADDING, EMBEDDING_PART, Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,17 @@ def state_bytes(geometry: Geometry, num_ids: int, draft_depth: int = 0) -> int:
 def output_bytes(num_vocab: int, num_ids: int) -> int:
     """The logits that a step may ask for: one row a sequence id, in f32."""
     return num_ids * num_vocab * 4
+
+
+def embedding_bytes(geometry: Geometry, num_vocab: int, cells: int) -> int:
+    """What a context for texts of `cells` tokens takes beside the answers' one, nearly: f16 cells,
+    and logits that are computed and copied for every token of a part.
+    """
+    pool = Pool(cells, ubatch=EMBEDDING_PART, swa_full=False)
+    logits = output_bytes(num_vocab, EMBEDDING_PART)
+    computed_and_copied = 2 * logits
+    state = state_bytes(geometry, num_ids=1)
+    return kv_bytes(geometry, pool, "f16", "f16") + state + computed_and_copied
 
 
 def mask_bytes(geometry: Geometry, pool: Pool) -> int:

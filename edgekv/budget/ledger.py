@@ -71,6 +71,11 @@ def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
             how = f"state of recurrent layers for {ids}, whatever the context"
         case "output":
             how = f"{ids} x {engine.facts.num_vocab:,} words of the vocabulary x 4 bytes"
+        case "embedding":
+            how = (
+                f"texts of up to {choice.embedding_cells:,} tokens to embed "
+                "(--no-embeddings leaves it out)"
+            )
         case _:
             how = f"room to compute {choice.ubatch} tokens at once over {choice.cells:,} cells"
     return CostLine(buffer.device, buffer.label, buffer.bytes, how)
@@ -116,11 +121,14 @@ def growth_bytes(geometry: Geometry | None, num_vocab: int, choice: Choice) -> i
     `docs/memory.md` has the measurements.
     """
     code_and_graphs = 8 * MIB  # library pages first touched then, graph nodes, thread stacks
+    if choice.embedding_cells:
+        code_and_graphs += 16 * MIB  # of a second context
     candidates = choice.slots * num_vocab * 12  # a sampler's (token, logit, probability)
     shapes = () if geometry is None else cache_shapes(geometry, Pool.of(choice))
     table_entry = 48  # position, extent, shift and a bit for each sequence id
     tree_nodes = 3 * 48  # llama.cpp sorts used cells, and each holder's: a slot and a kept one
-    tables = sum(shape.cells for shape in shapes) * (table_entry + tree_nodes)
+    cells = sum(shape.cells for shape in shapes) + choice.embedding_cells
+    tables = cells * (table_entry + tree_nodes)
     tokens = choice.cells * 64  # our lists of them
     return code_and_graphs + candidates + tables + tokens
 

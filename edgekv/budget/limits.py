@@ -21,6 +21,7 @@ def limit_sentences(
         *_pool(case, choice),
         *_slots(case, machine, choice),
         *_style(case, choice),
+        *_embeddings(case, choice),
         *_threads(case, machine),
         *budget.notes,
     )
@@ -88,6 +89,14 @@ def _style(case: Case, choice: Choice) -> Iterator[str]:
         yield (
             f"Prompts are computed {choice.ubatch} tokens at a time, not {UBATCHES[0]}, "
             "to leave memory for context and slots; they take a little longer."
+        )
+
+
+def _embeddings(case: Case, choice: Choice) -> Iterator[str]:
+    if case.wish.embeddings is None and not choice.embedding_cells and case.can_embed:
+        yield (
+            "There is no room for embeddings that costs neither context, slots nor precision; "
+            "--embeddings takes it."
         )
 
 

@@ -76,6 +76,8 @@ def _impossible(case: Case, budget: Budget) -> Iterator[str]:
             f"--slots {wish.slots} is more than llama.cpp can tell apart; "
             f"take --slots {MOST_SEQS} or less."
         )
+    if wish.embeddings and not case.can_embed:
+        yield "--embeddings asks for vectors and this model ranks texts; load another one."
     yield from _impossible_types(case)
     yield from _impossible_layers(case, budget)
 
@@ -134,6 +136,8 @@ def _other_remedies(case: Case, judge: Judge, run: DryRun) -> Iterator[str]:
         yield "take fewer --gpu-layers"
     if wish.memory_bytes is not None and needed <= judge.budget.host.free_bytes:
         yield f"give it --memory {-(-needed // MIB)}MiB"
+    if wish.embeddings:
+        yield "leave out --embeddings"
     if wish.host_cache_bytes:
         yield "take a smaller --host-cache"
     yield "close other programs or take a smaller model"

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from edgekv.budget.formulas import fits_widths, padded
 from edgekv.budget.geometry import Geometry
+from edgekv.budget.metadata import ModelKeys
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import CELL_PADDING, Choice, ModelFacts
 
@@ -26,9 +27,14 @@ LEAST_CELLS_PER_SLOT = 2048
 """With fewer, slots that share a pool mostly wait for each other."""
 LONGEST_CONTEXT = 2**20
 """What a plan takes by itself, whatever a file claims to be trained on."""
+EMBEDDED_TOKENS = 2048
+"""The longest text to embed: a long passage, while whole documents are embedded in parts."""
 MAX_KEPT = 4
 MOST_SEQS = 255
 """llama.cpp tells 256 ids apart, and one is for moving cells to and from the store."""
+
+RANKING = 4
+"""LLAMA_POOLING_TYPE_RANK."""
 
 UBATCHES = (512, 256, 128, 64)
 AUTO_KV_TYPES = ("f16", "q8_0")
@@ -64,6 +70,12 @@ class Case:
         return self.facts.num_layers + 1
 
     @property
+    def can_embed(self) -> bool:
+        """Whether the model gives vectors; one that ranks texts gives a number."""
+        keys = ModelKeys(self.facts.metadata)
+        return keys.number("pooling_type") != RANKING
+
+    @property
     def enough_context(self) -> int:
         """The context to reach for every slot before anything else."""
         return self.wish.context_length or min(self.longest_context, ENOUGH_CONTEXT)
@@ -77,6 +89,7 @@ class _Style:
     kv_type_k: str
     kv_type_v: str
     ubatch: int
+    embeds: bool
 
 
 def best_choice(case: Case, spare: Spare) -> Choice | None:
@@ -154,8 +167,11 @@ def _styles(case: Case) -> Iterator[_Style]:
         for kv_type in AUTO_KV_TYPES
         if kv_type == "f16" or case.geometry is None or fits_widths(case.geometry, kv_type)
     )
-    for swa_full, (kv_type_k, kv_type_v), ubatch in product(windows, pairs, UBATCHES):
-        yield _Style(swa_full, kv_type_k, kv_type_v, ubatch)
+    embeds = (True, False) if wish.embeddings is None else (wish.embeddings,)
+    if not case.can_embed:
+        embeds = (False,)
+    for swa_full, pair, ubatch, embed in product(windows, pairs, UBATCHES, embeds):
+        yield _Style(swa_full, pair[0], pair[1], ubatch, embed)
 
 
 def _most_slots(case: Case) -> int:
@@ -218,6 +234,7 @@ def _choice(case: Case, style: _Style, slots: int, cells: int) -> Choice:
         kept=kept,
         threads=case.threads,
         host_cache_bytes=case.wish.host_cache_bytes or 0,
+        embedding_cells=min(EMBEDDED_TOKENS, case.longest_context) if style.embeds else 0,
     )
 
 

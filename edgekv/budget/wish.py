@@ -26,3 +26,6 @@ class Wish:
     reserve_bytes: int | None = None
     threads: int | None = None
     use_mmap: bool = True
+    embeddings: bool | None = False
+    """Room to embed texts. `auto` makes it where it costs no context that people need, no slot
+    and no precision; only a server embeds."""

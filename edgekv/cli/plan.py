@@ -11,7 +11,7 @@ import msgspec
 from edgekv.budget.costs import step_costs
 from edgekv.budget.sizes import counted, format_size
 from edgekv.budget.wish import Wish
-from edgekv.cli.options import budget_options
+from edgekv.cli.options import budget_options, embeddings_option
 from edgekv.core.plan import Choice, MemoryPlan, ModelFacts, PlannedDevice
 from edgekv.tui.visible import visible
 
@@ -20,6 +20,7 @@ BAR_LENGTH = 32
 
 @click.command()
 @budget_options
+@embeddings_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, sizes in bytes.")
 def command(path: str, wish: Wish, as_json: bool) -> None:
     """Show what would be allocated for MODEL on this machine, and why.

@@ -13,7 +13,7 @@ import click
 
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
-from edgekv.cli.options import budget_options, conduct_options
+from edgekv.cli.options import budget_options, conduct_options, embeddings_option
 from edgekv.cli.settable import Settable, said_in_settings
 from edgekv.core.plan import MemoryPlan
 
@@ -30,6 +30,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command()
 @budget_options
+@embeddings_option
 @click.option(
     "--host",
     cls=Settable,

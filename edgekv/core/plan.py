@@ -12,11 +12,17 @@ import msgspec
 
 DeviceKind: TypeAlias = Literal["cpu", "cuda", "metal", "vulkan", "rpc"]
 Label: TypeAlias = Literal[
-    "weights", "kv", "recurrent", "compute", "output", "host_cache", "runtime"
+    "weights", "kv", "recurrent", "compute", "output", "embedding", "host_cache", "runtime"
 ]
 
 CELL_PADDING = 256
 """llama.cpp rounds the number of cells up to a multiple of this."""
+EMBEDDING_PART = 16
+"""Tokens of a text to embed that a model which could also write computes at once.
+
+The library reserves logits for each of them, twice vocabulary x 4 bytes, although nobody wants
+them: 512 would take gemma-3-270m a gibibyte.
+"""
 
 
 class DeviceInfo(msgspec.Struct, frozen=True):

@@ -1,20 +1,27 @@
 """What the library allocated, or in a dry run would allocate, by device and purpose.
 
-Weights and compute buffers come byte-exact from `llama_get_memory_breakdown`. It is a C++
-function, reached by its mangled name and walked as libstdc++ lays out a `std::map`; where that
-symbol is absent (other C++ libraries) the sizes come from the log, to 0.01 MiB. KV, recurrent
-state and output come from the log, which is the only place that tells them apart.
+Weights, cells and compute buffers come byte-exact from `llama_get_memory_breakdown`. It is a C++
+function, reached by its mangled name and walked as libstdc++ lays out a `std::map`; with another
+C++ library (anywhere but on Linux) the sizes come from the log, to 0.01 MiB. KV and recurrent
+state are told apart by the log alone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from edgekv.core.plan import Allocation, BufferSize, Label
 from edgekv.llama.library import lib
+
+Lines: TypeAlias = list[tuple[int, str]]
+"""What the library logged: (level, line)."""
 
 _MIB = 1024 * 1024
 
@@ -45,41 +52,67 @@ class _Share:
     compute: int
 
 
-def measured(context: int, lines: list[tuple[int, str]]) -> Allocation:
-    """The allocation of an open context (a `llama_context` pointer) and its load log."""
-    from_log = list(_from_log(lines))
-    shares = _breakdown(context)
-    if shares is None:
-        return Allocation(tuple(from_log))
-    exact = [b for share in shares for b in _buffers(share)]
-    return Allocation((*exact, *(b for b in from_log if b.label not in {"weights", "compute"})))
+def measured(context: int, lines: Lines, *, output_bytes: int) -> Allocation:
+    """The allocation of an open context (a `llama_context` pointer) and its load log.
 
-
-def simulated(context: int, lines: list[tuple[int, str]], *, weight_bytes: int) -> Allocation:
-    """The allocation of a context opened with `no_alloc`.
-
-    Its log prints 0.00 for weights and KV per device. KV per device then comes from the
-    breakdown's context column, and its split between KV and recurrent state from the cache
-    lines, which print the true totals.
+    `output_bytes` is what its output buffer should have; the log says it to 0.01 MiB.
     """
-    output = [b for b in _from_log(lines) if b.label == "output"]
-    recurrent = _cache_bytes(lines, "memory_recurrent")
     shares = _breakdown(context)
     if shares is None:
-        kv = _cache_bytes(lines, "kv_cache")
-        compute = [b for b in _from_log(lines) if b.label == "compute"]
-        guess = (("weights", weight_bytes), ("kv", kv), ("recurrent", recurrent))
-        plain = [BufferSize("CPU", label, size) for label, size in guess if size]  # type: ignore[arg-type]
-        return Allocation((*plain, *compute, *output))
+        return Allocation(tuple(_from_log(lines)))
+    return _exact(shares, lines, output_bytes)
+
+
+def simulated(context: int, lines: Lines, *, weight_bytes: int, output_bytes: int) -> Allocation:
+    """The allocation of a context opened with `no_alloc`, whose log prints 0.00 for weights and
+    for KV per device. `output_bytes` as for `measured`.
+    """
+    shares = _breakdown(context)
+    if shares is not None:
+        return _exact(shares, lines, output_bytes)
+    kv, recurrent = _cache_bytes(lines, "kv_cache"), _cache_bytes(lines, "memory_recurrent")
+    guess = (("weights", weight_bytes), ("kv", kv), ("recurrent", recurrent))
+    plain = [BufferSize("CPU", label, size) for label, size in guess if size]  # type: ignore[arg-type]
+    printed = [b for b in _from_log(lines) if b.label in {"compute", "output"}]
+    return Allocation((*plain, *printed))
+
+
+def of_embeddings(allocation: Allocation, *, output_bytes: int) -> tuple[BufferSize, ...]:
+    """What a context that embeds adds to the answers' one, as one buffer a device.
+
+    Its output buffer grows to `output_bytes` with the first text.
+    """
+    sizes: dict[str, int] = {}
+    for buffer in allocation.buffers:
+        if buffer.label != "weights":
+            size = output_bytes if buffer.label == "output" else buffer.bytes
+            sizes[buffer.device] = sizes.get(buffer.device, 0) + size
+    return tuple(BufferSize(device, "embedding", size) for device, size in sizes.items())
+
+
+def _exact(shares: list[_Share], lines: Lines, output_bytes: int) -> Allocation:
+    """KV and recurrent state together are exact; the cache lines split them, to 0.01 MiB."""
     buffers = [b for share in shares for b in _buffers(share)]
+    recurrent = _cache_bytes(lines, "memory_recurrent")
+    has_cells = _cache_bytes(lines, "kv_cache") > 0
     context_bytes = sum(share.context for share in shares)
     for share in shares:
         if share.context:
-            state = recurrent * share.context // context_bytes
-            buffers.append(BufferSize(_device(share.buffer_type), "kv", share.context - state))
-            if state:
-                buffers.append(BufferSize(_device(share.buffer_type), "recurrent", state))
-    return Allocation((*buffers, *output))
+            state = recurrent * share.context // context_bytes if has_cells else share.context
+            sizes: tuple[tuple[Label, int], ...] = (
+                ("kv", share.context - (state if recurrent else 0)),
+                ("recurrent", state if recurrent else 0),
+            )
+            device = _device(share.buffer_type)
+            buffers += [BufferSize(device, label, size) for label, size in sizes if size]
+    return Allocation((*buffers, *_outputs(lines, output_bytes)))
+
+
+def _outputs(lines: Lines, expected: int) -> Iterator[BufferSize]:
+    printed = [b for b in _from_log(lines) if b.label == "output"]
+    for buffer in printed or [BufferSize("CPU", "output", 0)]:  # too small a one is not printed
+        is_as_expected = abs(buffer.bytes - expected) <= 0.006 * _MIB
+        yield replace(buffer, bytes=expected if is_as_expected else buffer.bytes)
 
 
 def _buffers(share: _Share) -> Iterator[BufferSize]:
@@ -91,7 +124,7 @@ def _buffers(share: _Share) -> Iterator[BufferSize]:
         yield BufferSize(device, "compute", share.compute, False, share.buffer_type)
 
 
-def _from_log(lines: list[tuple[int, str]]) -> Iterator[BufferSize]:
+def _from_log(lines: Lines) -> Iterator[BufferSize]:
     for _, line in lines:
         match = _BUFFER_LINE.search(line)
         if match and float(match["mib"]) > 0:
@@ -105,7 +138,7 @@ def _from_log(lines: list[tuple[int, str]]) -> Iterator[BufferSize]:
             )
 
 
-def _cache_bytes(lines: list[tuple[int, str]], kind: str) -> int:
+def _cache_bytes(lines: Lines, kind: str) -> int:
     matches = (_CACHE_LINE.search(line) for _, line in lines)
     return round(sum(float(m["mib"]) for m in matches if m and m["kind"] == kind) * _MIB)
 
@@ -147,6 +180,8 @@ class _Node(ctypes.Structure):
 
 
 def _breakdown(context: int) -> list[_Share] | None:
+    if sys.platform != "linux":
+        return None
     try:
         function = lib[_BREAKDOWN]
     except AttributeError:

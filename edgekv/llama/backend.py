@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from edgekv.core.events import TokenLogprob
-from edgekv.core.plan import Allocation, Choice, DeviceInfo, ModelFacts, Opening
+from edgekv.core.plan import Allocation, BufferSize, Choice, DeviceInfo, ModelFacts, Opening
 from edgekv.core.ports import Backend, Vocabulary
 from edgekv.core.request import SamplingParams, SeqId, Token
 from edgekv.errors import ModelError, Unavailable
@@ -28,24 +32,44 @@ from edgekv.llama.state_key import state_key
 ALL_LAYERS = -1
 
 
+Reopen: TypeAlias = Callable[[Choice], tuple[LlamaContext, Allocation]]
+"""Opens another context on the same model, once the first is closed. Raises `ModelError`."""
+
+
 class LlamaBackend:
     """One open model and context. Implements `core.ports.Backend`."""
 
     def __init__(
-        self, model: LlamaModel, context: LlamaContext, opening: Opening, grammars: GrammarCompiler
+        self,
+        model: LlamaModel,
+        context: LlamaContext,
+        embedding: EmbeddingContext | None,
+        opening: Opening,
+        grammars: GrammarCompiler,
+        reopen: Reopen,
     ) -> None:
-        self._model, self._context, self._grammars = model, context, grammars
-        self._choice: Choice = opening.choice
+        self._model, self._embedding, self._grammars = model, embedding, grammars
+        self._reopen = reopen
         self._samplers: dict[SeqId, SamplerChain] = {}
         self._num_top: dict[SeqId, int] = {}
         """Of the sequences whose requests ask for log-probabilities."""
         self._logprobs: dict[SeqId, TokenLogprob] = {}
-        self._embedding: EmbeddingContext | None = None
         self.state_key = state_key(opening)
+        self.compile, self.compiled = grammars.compile, grammars.compiled
+        self._use(context)
+
+    def _use(self, context: LlamaContext) -> None:
+        self._context = context
         self.num_cells, self.num_seqs = context.num_cells, context.num_seqs
         self.share, self.cut, self.decode = context.share, context.cut, context.decode
         self.save, self.load = context.save, context.load
-        self.compile, self.compiled = grammars.compile, grammars.compiled
+
+    def resize(self, choice: Choice) -> Allocation:
+        assert not self._samplers
+        self._context.close()
+        context, allocated = self._reopen(choice)
+        self._use(context)
+        return allocated
 
     def attach(
         self,
@@ -87,10 +111,8 @@ class LlamaBackend:
         return self._logprobs.get(seq_id)
 
     def embed(self, tokens: Sequence[Token]) -> tuple[float, ...]:
-        if not self._choice.embedding_cells:
-            raise Unavailable("No memory was planned for embeddings; start with room for them.")
         if self._embedding is None:
-            self._embedding = EmbeddingContext(self._model.handle, self._choice)
+            raise Unavailable("No memory was planned for embeddings; start with --embeddings.")
         return self._embedding.embed(tokens)
 
     def close(self) -> None:
@@ -127,9 +149,18 @@ class LlamaLibrary:
         with self._log.recording() as lines:
             context = LlamaContext(model.handle, opening, self._log)
         try:
-            return allocation.simulated(context.handle, lines, weight_bytes=header.tensor_bytes)
+            answers = allocation.simulated(
+                context.handle,
+                lines,
+                weight_bytes=header.tensor_bytes,
+                output_bytes=context.output_bytes,
+            )
         finally:
             context.close()
+        embedding, buffers = self._embedding(model, opening.choice)
+        if embedding is not None:
+            embedding.close()
+        return Allocation((*answers.buffers, *buffers))
 
     def open(
         self, opening: Opening, on_progress: Callable[[float], None]
@@ -146,10 +177,41 @@ class LlamaLibrary:
             except ModelError:
                 model.close()
                 raise
-        allocated = allocation.measured(context.handle, lines)
+        answers = allocation.measured(context.handle, lines, output_bytes=context.output_bytes)
+        try:
+            embedding, buffers = self._embedding(model, opening.choice)
+        except Unavailable:
+            context.close()
+            model.close()
+            raise
         grammars = GrammarCompiler(model.vocabulary, self._trial_command)
-        backend = LlamaBackend(model, context, opening, grammars)
-        return backend, model.vocabulary, allocated
+        weights = (b for b in answers.buffers if b.label == "weights")
+        reopen = partial(self._reopen, model, opening, (*weights, *buffers))
+        backend = LlamaBackend(model, context, embedding, opening, grammars, reopen)
+        return backend, model.vocabulary, Allocation((*answers.buffers, *buffers))
+
+    def _reopen(
+        self,
+        model: LlamaModel,
+        opening: Opening,
+        lasting: tuple[BufferSize, ...],
+        choice: Choice,
+    ) -> tuple[LlamaContext, Allocation]:
+        """A context for answers, beside the `lasting` buffers of the model."""
+        with self._log.recording() as lines:
+            context = LlamaContext(model.handle, replace(opening, choice=choice), self._log)
+        answers = allocation.measured(context.handle, lines, output_bytes=context.output_bytes)
+        changed = (b for b in answers.buffers if b.label != "weights")
+        return context, Allocation((*lasting, *changed))
+
+    def _embedding(
+        self, model: LlamaModel, choice: Choice
+    ) -> tuple[EmbeddingContext | None, tuple[BufferSize, ...]]:
+        """The context for embeddings that the choice has room for, and what it takes."""
+        if not choice.embedding_cells:
+            return None, ()
+        context = EmbeddingContext(model.handle, choice, self._log)
+        return context, context.buffers()
 
     def _open_sized(self, path: str, gpu_layers: int) -> tuple[Header, LlamaModel]:
         if not self._has_gpu:

@@ -46,6 +46,9 @@ class LlamaContext:
                 f"llama.cpp cannot open a context of {choice.cells} cells "
                 f"({log.last_error()}); try a smaller --ctx or fewer --slots."
             )
+        num_vocab = api.llama_vocab_n_tokens(api.llama_model_get_vocab(model))
+        self.output_bytes = choice.num_ids * num_vocab * 4
+        """Of the buffer for logits, one row a sequence id."""
         self._memory = api.llama_get_memory(self.handle)
         self._batch = _Batch(choice.batch)
         self.num_cells: int = api.llama_n_ctx(self.handle)

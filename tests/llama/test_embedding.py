@@ -62,12 +62,16 @@ def test_like_texts_have_like_vectors(backend: LlamaBackend) -> None:
     assert likeness(cat, kitten) > likeness(cat, rates)
 
 
-def test_a_text_in_parts_has_the_vector_that_the_library_finds(backend: LlamaBackend) -> None:
+def test_a_text_in_parts_has_the_vector_that_the_library_finds(
+    library: LlamaLibrary, backend: LlamaBackend
+) -> None:
     tokens = tokens_of(backend, TEXT)[:CELLS]
     assert len(tokens) > PART
-    whole = EmbeddingContext(backend._model.handle, replace(CHOICE, embedding_cells=CELLS))
+    whole = EmbeddingContext(
+        backend._model.handle, replace(CHOICE, embedding_cells=CELLS), library._log
+    )
     whole.close()
-    whole._handle = _open(
+    whole.handle = _open(
         backend._model.handle,
         replace(CHOICE, embedding_cells=CELLS),
         api.LLAMA_POOLING_TYPE_MEAN,

@@ -38,8 +38,19 @@ def test_json_has_exactly_the_fields_of_schema_1(starter_model: Path) -> None:
         "kv",
         "compute",
         "output",
+        "embedding",
         "runtime",
     }
+
+
+def test_room_to_embed_is_a_line_unless_it_is_not_wanted(starter_model: Path) -> None:
+    with_it, without = plan_json(starter_model), plan_json(starter_model, "--no-embeddings")
+    assert with_it["choice"]["embedding_cells"] == 2048
+    (line,) = [line for line in with_it["lines"] if line["label"] == "embedding"]
+    cells, logits, vectors = 2048 * 23_040, 16 * 49_152 * 4, 16 * 576 * 4
+    assert cells + 2 * logits + vectors <= line["bytes"] <= 1.01 * (cells + 2 * logits + vectors)
+    assert without["choice"]["embedding_cells"] == 0
+    assert "embedding" not in {line["label"] for line in without["lines"]}
 
 
 def test_cells_of_a_window_model_follow_its_own_widths(gemma_model: Path) -> None:

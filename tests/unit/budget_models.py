@@ -6,7 +6,14 @@ import asyncio
 from dataclasses import replace
 
 from edgekv.budget.devices import HOST
-from edgekv.budget.formulas import Pool, kv_bytes, mask_bytes, output_bytes, state_bytes
+from edgekv.budget.formulas import (
+    Pool,
+    embedding_bytes,
+    kv_bytes,
+    mask_bytes,
+    output_bytes,
+    state_bytes,
+)
 from edgekv.budget.geometry import read_geometry
 from edgekv.budget.machine import Machine, Reading, system_reserve
 from edgekv.budget.planner import plan_memory
@@ -124,6 +131,9 @@ class KnownAllocator:
         if share:
             assert self._gpu is not None
             buffers.append(BufferSize(self._gpu, "compute", compute))
+        if choice.embedding_cells:
+            embedding = embedding_bytes(geometry, facts.num_vocab, choice.embedding_cells)
+            buffers.append(BufferSize(HOST, "embedding", embedding + MIB))
         for label, size in sizes.items():
             on_gpu = int(size * share)
             if on_gpu:

@@ -230,6 +230,39 @@ class TestWishes:
         assert "mapped" in line.how
 
 
+class TestEmbeddings:
+    def test_there_is_room_for_them_where_there_is_plenty(self) -> None:
+        made = plan(Wish(embeddings=None))
+        assert made.choice.embedding_cells == 2048
+        assert any(line.label == "embedding" for line in made.lines)
+
+    @pytest.mark.parametrize("mebibytes", range(340, 900, 20))
+    def test_by_themselves_they_cost_no_context_that_people_need_no_slot_and_no_precision(
+        self, mebibytes: int
+    ) -> None:
+        budget = mebibytes * MIB
+        auto, never = (plan(with_memory(budget, embeddings=x)).choice for x in (None, False))
+        assert min(auto.context_length, 8192) == min(never.context_length, 8192)
+        kept = ("slots", "kept", "kv_type_k", "kv_type_v", "ubatch", "swa_full")
+        assert [getattr(auto, x) for x in kept] == [getattr(never, x) for x in kept]
+
+    def test_where_they_have_no_room_the_plan_says_how_to_get_it(self) -> None:
+        made = plan(with_memory(360 * MIB, embeddings=None))
+        assert made.choice.embedding_cells == 0
+        assert any("--embeddings" in sentence for sentence in made.limits)
+        assert plan(with_memory(440 * MIB, embeddings=True)).choice.embedding_cells == 2048
+
+    def test_asked_for_and_not_to_be_had_they_are_refused(self) -> None:
+        with pytest.raises(DoesNotFit, match="leave out --embeddings"):
+            plan(Wish(embeddings=True), host=machine(450 * MIB))
+
+    def test_a_model_that_ranks_texts_gives_none(self) -> None:
+        ranker = model(pooling_type=4)
+        assert plan(Wish(embeddings=None), ranker).choice.embedding_cells == 0
+        with pytest.raises(InvalidValue, match="ranks texts"):
+            plan(Wish(embeddings=True), ranker)
+
+
 MODELS = (
     model(),
     model(weight_bytes=GIB, layers=32, num_vocab=128_000),
@@ -247,6 +280,7 @@ WISHES = st.builds(
     kv_type_v=st.sampled_from([None, "f16", "q8_0"]),
     memory_bytes=st.integers(200 * MIB, 6 * GIB),
     host_cache_bytes=st.none() | st.integers(0, 100 * MIB),
+    embeddings=st.sampled_from([None, False, True]),
 )
 
 
@@ -262,7 +296,7 @@ def test_whatever_is_wished_the_plan_fits_and_keeps_it_or_is_refused(
     choice = made.choice
     # What the plan claims is what the allocator says of this very choice.
     truth = KnownAllocator(facts).allocation(Opening("model.gguf", choice))
-    for label in ("kv", "recurrent", "compute", "output"):
+    for label in ("kv", "recurrent", "compute", "output", "embedding"):
         claimed = sum(line.bytes for line in made.lines if line.label == label)
         assert claimed == truth.total(label)
     assert made.total_bytes <= made.budget_bytes
