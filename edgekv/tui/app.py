@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -21,11 +22,13 @@ from edgekv.config.spelling import nearest
 from edgekv.errors import EdgeKVError, SettingsError
 from edgekv.service.conversation import ChatModel
 from edgekv.service.host import ModelHost
+from edgekv.service.model_supply import ModelSupply
 from edgekv.tui.chat import ChatScreen
 from edgekv.tui.engine_screen import EngineScreen
 from edgekv.tui.help_screen import HelpScreen
 from edgekv.tui.keymap import keymap_of
 from edgekv.tui.keys import APP_KEYS
+from edgekv.tui.models_screen import ModelsScreen
 from edgekv.tui.plan_screen import PlanScreen
 from edgekv.tui.prompt_input import PromptInput
 from edgekv.tui.theme import (
@@ -71,6 +74,7 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         self.chat = ChatScreen(model, model_name)
         self._views: dict[str, Callable[[], Screen[None]]] = {
             "engine": lambda: EngineScreen(self._host),
+            "models": lambda: ModelsScreen(ModelSupply(), self._open_file),
             "plan": lambda: PlanScreen(self._host),
             "help": lambda: HelpScreen(keys),
         }
@@ -88,6 +92,11 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         if self.no_color or self.console.color_system == "standard":
             return TERMINAL_DARK
         return wanted or DARK.name
+
+    def _open_file(self, path: Path) -> None:
+        """As if the user had asked for it in the conversation."""
+        self.action_view("chat")
+        self.chat.post_message(PromptInput.Sent(f"/model {path}"))
 
     def _host(self) -> ModelHost:
         return self.chat.model.worker
@@ -112,6 +121,7 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
             ("Ask again", "Throw the last answer away", "regenerate", chat.action_regenerate),
             ("Copy the last answer", "Its exact text", "copy", chat.action_copy),
             ("Engine", "Cells, slots and how it flows", "", partial(self.action_view, "engine")),
+            ("Models", "What fits and is here", "", partial(self.action_view, "models")),
             ("Memory plan", "See it and try others", "", partial(self.action_view, "plan")),
             ("Theme", "Other colours", "", self.action_change_theme),
             ("Keys", "What every key does", "", partial(self.action_view, "help")),

@@ -176,6 +176,14 @@ DIAL_KEYS: list[BindingType] = [
     ),
 ]
 
+MODELS_KEYS: list[BindingType] = [
+    *_back("models"),
+    Binding("enter", "open", "Open", id="models.open", tooltip="Go on with this model"),
+    Binding("g", "get", "Get", id="models.get", tooltip="Download this model"),
+    Binding("x", "stop", "Stop", id="models.stop", tooltip="Stop the download, to go on later"),
+    Binding("d", "delete", "Delete", id="models.delete", tooltip="Delete this model; press twice"),
+]
+
 HELP_KEYS: list[BindingType] = [*_back("help")]
 
 APP_KEYS: list[BindingType] = [
@@ -188,6 +196,13 @@ APP_KEYS: list[BindingType] = [
         "Engine",
         id="app.engine",
         tooltip="Show who holds which cells and what runs, or go back",
+    ),
+    Binding(
+        "f3",
+        "view('models')",
+        "Models",
+        id="app.models",
+        tooltip="Show which models fit and which are here, or go back",
     ),
     Binding(
         "f4",
@@ -206,6 +221,7 @@ KEYS: dict[str, list[BindingType]] = {
     "something that was said": SPOKEN_KEYS,
     "the list of conversations": LIST_KEYS,
     "the engine": ENGINE_KEYS,
+    "the models": MODELS_KEYS,
     "the plan": PLAN_KEYS,
     "a value of the plan": DIAL_KEYS,
     "this help": HELP_KEYS,

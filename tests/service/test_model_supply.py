@@ -1,0 +1,66 @@
+"""Getting a model for a screen, from the misbehaving hub."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgekv.errors import HubError
+from edgekv.models.hub import Hub
+from edgekv.models.transfer import Progress
+from edgekv.service.model_supply import ModelSupply
+from tests.models.conftest import CONTENT, FILE
+from tests.models.fake_hub import FakeHub, running_hub
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with running_hub({FILE: CONTENT}) as hub:
+        yield hub
+
+
+@pytest.fixture
+def supply(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSupply:
+    monkeypatch.setenv("EDGEKV_MODELS", str(tmp_path))
+    return ModelSupply(lambda: Hub(hub.url, None))
+
+
+async def test_a_model_arrives_and_its_progress_on_the_loop(
+    supply: ModelSupply, tmp_path: Path
+) -> None:
+    heard: list[Progress] = []
+    path = await supply.get("hf:ok/tiny", heard.append)
+    await asyncio.sleep(0)
+    assert path == tmp_path / "ok" / "tiny" / FILE
+    assert path.read_bytes() == CONTENT
+    assert heard[-1] == Progress(len(CONTENT), len(CONTENT))
+
+
+async def test_a_cancelled_pull_stops_and_a_later_one_goes_on(
+    supply: ModelSupply, hub: FakeHub, tmp_path: Path
+) -> None:
+    begun = asyncio.Event()
+    getting = asyncio.create_task(supply.get("hf:ok/tiny", lambda _: begun.set()))
+    await begun.wait()
+    getting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await getting
+    there = sum(part.stat().st_size for part in tmp_path.rglob("*.part"))
+    path = await supply.get("hf:ok/tiny", lambda _: None)
+    assert path.read_bytes() == CONTENT
+    assert not there or hub.ranges[-1] == f"bytes={there}-"
+
+
+async def test_what_the_hub_refuses_is_said_in_its_words(supply: ModelSupply) -> None:
+    with pytest.raises(HubError):
+        await supply.get("hf:missing/tiny", lambda _: None)

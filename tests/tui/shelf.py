@@ -1,0 +1,75 @@
+"""Models for the models screen: what they are, and a hub that sends what a test lets it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from edgekv.errors import EdgeKVError
+from edgekv.models.folders import Origin
+from edgekv.models.shelf import LocalModel
+from edgekv.models.transfer import Progress
+from edgekv.models.verdicts import Outcome, Verdict
+from edgekv.service.model_supply import ModelSupply
+from tests.tui.fakes import MIB, a_plan
+
+
+class SizedModel(LocalModel):
+    """Its files are nowhere, so the size is told."""
+
+    @property
+    def num_bytes(self) -> int:
+        return 94 * MIB
+
+
+def a_local(name: str, origin: Origin = Origin.EDGEKV) -> LocalModel:
+    path = Path(f"/models/{name}.gguf")
+    return SizedModel(name, path, (path,), origin)
+
+
+def verdicts() -> tuple[Verdict, ...]:
+    fits = Outcome(a_plan("any"))
+    return (
+        Verdict("starter", "Q4_1", 94 * MIB, a_local("starter"), None, fits, 210.0),
+        Verdict("theirs", "Q8_0", 500 * MIB, a_local("theirs", Origin.OLLAMA), None, fits, 40.0),
+        Verdict("small", "Q4_K_M", 800 * MIB, None, None, fits, 9.5),
+        Verdict("unknown", None, None, None, None, Outcome(problem="Not known before it is here.")),
+        Verdict(
+            "huge",
+            "Q4_K_M",
+            40_000 * MIB,
+            None,
+            None,
+            Outcome(problem="It needs 42.0 GiB; 6.0 GiB may be used.", needed_bytes=42 * 2**30),
+        ),
+    )
+
+
+class PaperSupply(ModelSupply):
+    """Downloads wait for `gate`; `got` and `removed` are what was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Semaphore(0)
+        self.got: list[str] = []
+        self.removed: list[str] = []
+        self.error: EdgeKVError | None = None
+        self.shown = verdicts()
+
+    async def judged(self) -> tuple[Verdict, ...]:
+        return self.shown
+
+    async def get(self, name: str, hear: Callable[[Progress], None]) -> Path:
+        self.got.append(name)
+        for part in (1, 2, 3, 4):
+            await self.gate.acquire()
+            if self.error is not None:
+                raise self.error
+            hear(Progress(part * 200 * MIB, 800 * MIB))
+        return Path(f"/models/{name}.gguf")
+
+    async def remove(self, model: LocalModel) -> None:
+        if self.error is not None:
+            raise self.error
+        self.removed.append(model.name)
