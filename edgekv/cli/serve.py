@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, conduct_options, embeddings_option
 from edgekv.cli.settable import Settable, said_in_settings
 from edgekv.core.plan import MemoryPlan
+from edgekv.errors import SettingsError
 
 if TYPE_CHECKING:
     import ssl
@@ -68,15 +70,17 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--tls-cert", cls=Settable, type=FILE, help="A certificate, to answer by HTTPS.")
 @click.option("--tls-key", cls=Settable, type=FILE, help="Its key, if the certificate has none.")
+@click.option(
+    "--drain",
+    cls=Settable,
+    default=3.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="For answers under way, once told to stop.",
+)
 @conduct_options
-def command(
-    path: str,
-    wish: Wish,
-    conduct: Conduct,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    **listening: Any,
-) -> None:
+def command(path: str, wish: Wish, conduct: Conduct, drain: float, **listening: Any) -> None:
     """Serve MODEL over an OpenAI-style API until interrupted."""
     from edgekv.server import run
     from edgekv.service.discovery import announced
@@ -84,9 +88,22 @@ def command(
 
     # The engine and the renderer of templates have no use for it.
     os.environ.pop(KEY_VARIABLE, None)
-    encryption = _encryption(tls_cert, tls_key)
+    certificate = listening.pop("tls_cert"), listening.pop("tls_key")
+    encryption = _encryption(*certificate)
     port, key_file = listening.pop("port"), listening["api_key_file"]
     access = _access(**listening)
+
+    def reread() -> str | None:
+        try:
+            if encryption is not None:
+                encryption.load_cert_chain(*certificate)
+            return _access(**listening).api_key
+        except (OSError, click.UsageError) as error:
+            raise SettingsError(str(error)) from error
+
+    # A terminal that is closed ends what runs in it; who has none is told to read again.
+    reads_again = sys.stdin is None or not sys.stdin.isatty()
+    manner = run.Manner(encryption, drain, reread if reads_again else None)
     listener = run.listen(access.host, port)
     run.log_to_stderr()
     url = run.url_of(listener, is_encrypted=encryption is not None)
@@ -100,7 +117,7 @@ def command(
 
         has_key = access.api_key is not None
         with announced(url, path, key_file, has_key=has_key):
-            return await run.run(worker, listener, access, on_ready, encryption)
+            return await run.run(worker, listener, access, on_ready, manner)
 
     if asyncio.run(serve()) is signal.SIGINT:
         raise click.Abort

@@ -108,6 +108,8 @@ class ServeSettings(Table, frozen=True):
     """0 takes any free port."""
     api_key_file: str | None = None
     """A file that holds the key that callers must send."""
+    drain: Annotated[float, Meta(ge=0)] | None = None
+    """Seconds that answers under way have to finish once the server is told to stop."""
     cors: list[str] | None = None
     """Web sites whose pages may ask: a list of origins."""
     tls_cert: str | None = None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -57,7 +57,13 @@ from edgekv.errors import EdgeKVError, NotReady
 
 Question: TypeAlias = Tokenize | Detokenize | Inspect | Look | Pin | Restrain
 """What an open model answers at once."""
-Inbox: TypeAlias = SimpleQueue[Command | Compiled]
+
+
+class Leave:
+    """In the inbox: the front end is gone, and no command comes behind this."""
+
+
+Inbox: TypeAlias = SimpleQueue[Command | Compiled | Leave]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,7 @@ class EngineProcess:
         self._library, self._inbox, self._send = library, inbox, send
         self._resident_bytes, self._clock = resident_bytes, clock
         self._model: _Model | None = None
+        self._has_left = False
 
     @property
     def is_idle(self) -> bool:
@@ -92,14 +99,18 @@ class EngineProcess:
         model = self._model
         return model is None or (model.session.is_idle and model.texts.is_empty)
 
-    def run(self) -> NoReturn:
-        while True:
+    def run(self) -> None:
+        """Work until the front end is gone and what it left behind is put away."""
+        while not self._has_left:
             self.turn()
 
     def turn(self) -> None:
         """Take what arrived, waiting for it if there is no other work, then do one step."""
         for command in self._arrived():
-            self._obey(command)
+            if isinstance(command, Leave):
+                self._leave()
+            else:
+                self._obey(command)
         if self._model is None:
             return
         if not self._model.texts.is_empty and (reply := self._model.texts.embed_one()):
@@ -110,7 +121,7 @@ class EngineProcess:
             self._tell(session.step())
             session.took(self._clock() - started)
 
-    def _arrived(self) -> list[Command | Compiled]:
+    def _arrived(self) -> list[Command | Compiled | Leave]:
         commands = [] if self._has_work() else [self._inbox.get()]
         try:
             while True:
@@ -145,6 +156,12 @@ class EngineProcess:
                 self._resize(command)
             case _:
                 self._reply_to(command)
+
+    def _leave(self) -> None:
+        """Write copies of what is kept, so that they outlive this process."""
+        while self._model is not None and self.is_idle and self._model.session.rest():
+            pass
+        self._has_left = True
 
     def _submit(self, command: Submit) -> None:
         model, grammar = self._open_model(), command.sampling.grammar

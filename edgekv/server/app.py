@@ -11,14 +11,19 @@ from starlette.responses import Response
 
 from edgekv.errors import EdgeKVError
 from edgekv.server.api import Api
+from edgekv.server.door import Door, Doorkeeper
 from edgekv.server.errors import http_error_response, internal_error_response
-from edgekv.server.guard import Access, Guard, check_key, check_site
+from edgekv.server.guard import Access, Guard, Lock, check_key, check_site
 
 CLIENT_LEFT = 499
 """nginx's status for an answer that nobody waits for; only the access log sees it."""
 
 
-def create_app(api: Api, access: Access) -> Starlette:
+def create_app(
+    api: Api, access: Access, door: Door | None = None, lock: Lock | None = None
+) -> Starlette:
+    """`door` and `lock` are for a caller who means to close the one or change the other."""
+
     async def edgekv_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, EdgeKVError)
         return api.answer_error(request, error)
@@ -46,7 +51,8 @@ def create_app(api: Api, access: Access) -> Starlette:
         middleware=[
             Middleware(Guard, check_site(access)),
             *([cors] if access.origins else []),
-            Middleware(Guard, check_key(access)),
+            Middleware(Guard, check_key(lock or Lock(access.api_key))),
+            Middleware(Doorkeeper, door or Door()),
         ],
         exception_handlers={
             EdgeKVError: edgekv_error,

@@ -79,18 +79,25 @@ def check_site(access: Access) -> Callable[[Scope], None]:
     return check
 
 
-def check_key(access: Access) -> Callable[[Scope], None]:
+class Lock:
+    """What callers must send, if anything; it may be changed while they do."""
+
+    def __init__(self, api_key: str | None) -> None:
+        self.api_key = api_key
+
+
+def check_key(lock: Lock) -> Callable[[Scope], None]:
     """Refuses whoever does not know the key."""
 
     def check(scope: Scope) -> None:
-        if access.api_key is None or scope["path"] in OPEN_PATHS:
+        if lock.api_key is None or scope["path"] in OPEN_PATHS:
             return
         headers = Headers(scope=scope)
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             given = headers.get("x-api-key", "")  # where Anthropic's clients put it
         # Compared in constant time: the answer's delay must not tell how much was right.
-        if not hmac.compare_digest(given.strip().encode(), access.api_key.encode()):
+        if not hmac.compare_digest(given.strip().encode(), lock.api_key.encode()):
             raise HTTPException(
                 401,
                 "Send the key that the server was started with, as 'Authorization: Bearer KEY'.",

@@ -10,20 +10,26 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from edgekv.errors import Unavailable
+from edgekv.errors import SettingsError, Unavailable
 from edgekv.server.api import Api
 from edgekv.server.app import create_app
 from edgekv.server.connection import Connection
-from edgekv.server.guard import Access
+from edgekv.server.door import Door
+from edgekv.server.guard import Access, Lock
+from edgekv.service import supervisor
 from edgekv.service.worker import Worker
 
 SECONDS_TO_FINISH = 5
 """For connections after their streams were ended; then they are cut."""
+
+_log = logging.getLogger(__name__)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -45,47 +51,60 @@ def url_of(listener: socket.socket, *, is_encrypted: bool = False) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a server ends, and what it reads again."""
+
+    encryption: ssl.SSLContext | None = None
+    seconds_to_drain: float = 0.0
+    """For answers under way when it is told to stop; those that take longer are ended."""
+    reread_key: Callable[[], str | None] | None = None
+    """Gives the key that callers must send from now on, or raises `SettingsError`. Asked for when
+    the process is told to reload (SIGHUP); without it that signal does nothing of ours."""
+
+
+AS_USUAL = Manner()
+
+
 async def run(
     worker: Worker,
     listener: socket.socket,
     access: Access,
     on_ready: Callable[[], None],
-    encryption: ssl.SSLContext | None = None,
+    manner: Manner = AS_USUAL,
 ) -> signal.Signals:
     """Answer from the first moment, load, and end with the signal that is returned.
 
     Raises what `Worker.start` raises. Whatever happens, the engine and the port are gone after.
     """
-    api = Api(worker)
-    server = _Server(
-        uvicorn.Config(
-            create_app(api, access),
-            http=Connection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            server_header=False,
-            ssl_context_factory=None if encryption is None else lambda _config, _make: encryption,
-            timeout_graceful_shutdown=SECONDS_TO_FINISH,
-        )
-    )
-    stopped: asyncio.Future[signal.Signals] = asyncio.get_running_loop().create_future()
+    api, door, lock = Api(worker), Door(), Lock(access.api_key)
+    server = _Server(_config(create_app(api, access, door, lock), manner.encryption))
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[signal.Signals] = loop.create_future()
+    hurried: asyncio.Future[None] = loop.create_future()
 
-    def stop(caught: signal.Signals) -> None:
-        if stopped.done():
-            server.force_exit = True
-        else:
+    def hear(caught: signal.Signals) -> None:
+        if caught not in (signal.SIGINT, signal.SIGTERM):
+            _reload(manner, lock)
+        elif not stopped.done():
             stopped.set_result(caught)
+        else:
+            server.force_exit = True
+            if not hurried.done():
+                hurried.set_result(None)
 
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     loading = asyncio.create_task(worker.start(api.on_progress))
     try:
-        with _signals(stop):
+        with _signals(hear, reloads=manner.reread_key is not None):
             await _first_of(loading, stopped, serving)
             if loading.done():
                 loading.result()
                 on_ready()
+                supervisor.tell_ready()
             await _first_of(stopped, serving)
+            supervisor.tell_stopping()
+            await _drain(door, hurried, manner.seconds_to_drain)
             return stopped.result()
     finally:
         server.should_exit = True
@@ -94,6 +113,40 @@ async def run(
         await worker.close()
         await serving
         await api.close()
+
+
+def _config(app: ASGIApp, encryption: ssl.SSLContext | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        server_header=False,
+        ssl_context_factory=None if encryption is None else lambda _config, _make: encryption,
+        timeout_graceful_shutdown=SECONDS_TO_FINISH,
+    )
+
+
+async def _drain(door: Door, hurried: asyncio.Future[None], seconds: float) -> None:
+    """Let nobody in any more, and those inside finish, unless they take too long."""
+    door.close()
+    if seconds and door.num_inside:
+        _log.warning("Stopping; requests under way: %d.", door.num_inside)
+        empty = asyncio.create_task(door.when_empty())
+        await asyncio.wait({empty, hurried}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        empty.cancel()
+
+
+def _reload(manner: Manner, lock: Lock) -> None:
+    assert manner.reread_key is not None
+    supervisor.tell_reloading()
+    try:
+        lock.api_key = manner.reread_key()
+        _log.warning("The key and the certificate were read again.")
+    except SettingsError as error:
+        _log.error("All stays as it was: %s", error)
+    supervisor.tell_ready()
 
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:
@@ -108,13 +161,16 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _signals(hear: Callable[[signal.Signals], None]) -> Iterator[None]:
+def _signals(hear: Callable[[signal.Signals], None], *, reloads: bool) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def handler(number: int, _: FrameType | None) -> None:
         loop.call_soon_threadsafe(hear, signal.Signals(number))
 
-    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if reloads and sys.platform != "win32":
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, handler) for number in heard}
     try:
         yield
     finally:

@@ -23,8 +23,12 @@ from edgekv.core.frames import (
     encode,
     frame_length,
 )
-from edgekv.engine.process import EngineProcess, Inbox
+from edgekv.engine.process import EngineProcess, Inbox, Leave
 from edgekv.service.own_command import own_command
+
+SECONDS_TO_LEAVE = 4.0
+"""For copies of idle conversations on their way to disk, once the parent is gone. Less than the
+parent waits before it kills."""
 
 
 def main() -> None:
@@ -48,6 +52,8 @@ def main() -> None:
         send,
         resident_bytes=lambda: int(process.memory_info().rss),
     ).run()
+    # The library's own way to end takes a while, and the memory goes back all the same.
+    os._exit(0)
 
 
 def _take_stdout() -> BinaryIO:
@@ -62,11 +68,18 @@ def _take_stdout() -> BinaryIO:
     return os.fdopen(private, "wb", buffering=0)
 
 
+def _leave_soon(inbox: Inbox) -> None:
+    # A C call may hold the main thread for longer than that.
+    last_resort = threading.Timer(SECONDS_TO_LEAVE, os._exit, (0,))
+    last_resort.daemon = True
+    last_resort.start()
+    inbox.put(Leave())
+
+
 def _read(stdin: BinaryIO, inbox: Inbox) -> None:
     while True:
         prefix = stdin.read(LENGTH_BYTES)
         if len(prefix) < LENGTH_BYTES:
-            # The parent is gone. A C call may hold the main thread for seconds; nothing here
-            # needs an orderly end.
-            os._exit(0)
+            _leave_soon(inbox)
+            return
         inbox.put(decode_command(stdin.read(frame_length(prefix))))

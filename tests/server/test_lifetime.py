@@ -37,7 +37,7 @@ class Server:
         listener = run.listen("127.0.0.1", 0)
         self.url = run.url_of(listener, is_encrypted=encryption is not None)
         self.running = asyncio.create_task(
-            run.run(worker, listener, Access("127.0.0.1"), self.ready.set, encryption)
+            run.run(worker, listener, Access("127.0.0.1"), self.ready.set, run.Manner(encryption))
         )
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> signal.Signals:

@@ -14,10 +14,11 @@ import psutil
 import pytest
 
 from edgekv.core.events import Delta, Finished, FinishReason, Started
-from edgekv.core.frames import Describe, Described, Open, Submit
+from edgekv.core.frames import Cancel, Describe, Described, Open, Submit
 from edgekv.core.plan import Choice, Opening
 from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt
 from edgekv.errors import EngineDied, ModelError
+from edgekv.kv.swap import FEWEST_CELLS
 from edgekv.service.engine_client import EngineClient, EventQueue
 
 pytestmark = pytest.mark.llama
@@ -77,6 +78,25 @@ def test_a_real_answer_comes_through_the_pipe(starter_model: Path) -> None:
         assert client.snapshot.tokens_generated == 5
 
     with_client(use)
+
+
+def test_what_is_kept_is_on_disk_though_the_process_is_told_to_end_at_once(
+    starter_model: Path, tmp_path: Path
+) -> None:
+    async def use(client: EngineClient) -> None:
+        opening = Opening(
+            str(starter_model), CHOICE, store_path=str(tmp_path), disk_cache_bytes=10**9
+        )
+        await client.call(lambda call: Open(call, opening))
+        queue = ask(client, "a", max_tokens=200)
+        num_tokens = 0
+        while num_tokens < FEWEST_CELLS:
+            event = await queue.get()
+            num_tokens = event.num_tokens if isinstance(event, Delta) else 0
+        client.send(Cancel(RequestId("a")))
+
+    with_client(use)
+    assert list(tmp_path.rglob("*.cells"))
 
 
 def test_a_killed_engine_ends_its_streams_and_calls(starter_model: Path) -> None:
