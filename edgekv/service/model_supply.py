@@ -27,6 +27,8 @@ class _Stopped(Exception):
 class ModelSupply:
     def __init__(self, connect_hub: Callable[[], Hub] = connect) -> None:
         self._connect = connect_hub
+        self.last: tuple[Verdict, ...] = ()
+        """What was judged last."""
 
     async def judged(self) -> tuple[Verdict, ...]:
         """Every model on this disk and in the catalogue, as `verdicts.judge_all` orders them.
@@ -40,7 +42,8 @@ class ModelSupply:
             bandwidth = memory_bandwidth(place.machine, processor)
             return asyncio.run(judge_all(place, bandwidth))
 
-        return await asyncio.to_thread(judge)
+        self.last = await asyncio.to_thread(judge)
+        return self.last
 
     async def get(self, name: str, hear: Callable[[Progress], None]) -> Path:
         """Pull what `name` means; returns the file to open. `hear` is called on the loop.

@@ -74,11 +74,12 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         self.chat = ChatScreen(model, model_name)
         self._views: dict[str, Callable[[], Screen[None]]] = {
             "engine": lambda: EngineScreen(self._host),
-            "models": lambda: ModelsScreen(ModelSupply(), self._open_file),
+            "models": lambda: ModelsScreen(self._supply, self._open_file),
             "plan": lambda: PlanScreen(self._host),
             "help": lambda: HelpScreen(keys),
         }
         self._view: str | None = None
+        self._supply = ModelSupply()
         self.set_keymap(keymap_of(keys))
         for own in OWN_THEMES:
             self.register_theme(own)

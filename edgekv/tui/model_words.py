@@ -6,7 +6,7 @@ from edgekv.budget.sizes import format_size
 from edgekv.models.transfer import Progress
 from edgekv.models.verdicts import Verdict
 
-COLUMNS = ("", "model", "quant", "size", "context", "slots", "tok/s", "good at")
+COLUMNS = ("", "model", "size", "context", "slots", "tok/s", "quant", "good at")
 HERE, FITS, TOO_LARGE, UNKNOWN = "●", "○", "✕", "?"
 """On this disk; can be had and fits; needs too much memory; not known before it is here."""
 
@@ -25,11 +25,11 @@ def row(verdict: Verdict) -> tuple[str, ...]:
     return (
         mark(verdict),
         verdict.name,
-        verdict.quantisation or "?",
         format_size(verdict.num_bytes) if verdict.num_bytes else "?",
         f"{plan.choice.context_length:,}" if plan else "-",
         f"{plan.choice.slots}" if plan else "-",
         f"<= {speed:.0f}" if speed and speed >= 10 else f"<= {speed:.1f}" if speed else "-",
+        verdict.quantisation or "?",
         verdict.model.about if verdict.model else "",
     )
 
@@ -38,7 +38,7 @@ def detail_words(verdict: Verdict) -> str:
     """What the row has no room for: where it is, what it would take, or what is wrong with it."""
     words = [verdict.model.title if verdict.model else verdict.name]
     if verdict.model is not None:
-        words.append(verdict.model.licence or "licence not known")
+        words += [verdict.model.about, verdict.model.licence or "licence not known"]
     if verdict.local is not None:
         words.append(f"{verdict.local.path} ({verdict.local.origin})")
     if plan := verdict.outcome.plan:

@@ -90,6 +90,8 @@ class ModelsScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(DataTable).focus()
+        if self._supply.last:
+            self.post_message(self.Judged(self._supply.last))
         self._look()
 
     def _look(self) -> None:

@@ -13,7 +13,7 @@ from edgekv.models.transfer import Progress
 from edgekv.models.verdicts import Outcome, Verdict
 from edgekv.service.conversation import ChatModel
 from edgekv.tui.app import ChatApp
-from edgekv.tui.model_words import detail_words, mark, progress_words, row
+from edgekv.tui.model_words import mark, progress_words
 from edgekv.tui.models_screen import ModelsScreen
 from tests.tui.fakes import PlainFormat, a_plan
 from tests.tui.open_chat import OpenChat
@@ -106,11 +106,21 @@ async def test_enter_goes_on_with_a_model_that_is_here(screen: Open) -> None:
     await screen.chat.until(lambda: screen.opened == [Path("/models/theirs.gguf")])
 
 
-def test_a_hostile_name_is_only_drawn() -> None:
+async def test_a_hostile_name_is_only_drawn(screen: Open) -> None:
     local = a_local("\x1b]0;x\x07")
     verdict = Verdict("\x1b[2J", None, None, local, None, Outcome(a_plan("x")))
-    assert row(verdict)[1] == "\x1b[2J"  # drawn through `visible`
-    assert "would take 256.0 MiB" in detail_words(verdict)
+    screen.supply.shown = (verdict,)
+    screen.chat.app.screen.post_message(ModelsScreen.Judged((verdict,)))
+    await screen.shows("␛[2J")
+    await screen.shows("/models/␛]0;x␇.gguf")
+    await screen.shows("would take 256.0 MiB")
+
+
+async def test_what_was_judged_last_is_there_at_once(screen: Open) -> None:
+    screen.supply.last, screen.supply.shown = screen.supply.shown[:1], ()
+    await screen.pilot.press("f3")
+    await screen.pilot.press("f3")
+    await screen.shows("starter")
 
 
 def test_marks_and_progress_in_words() -> None:
