@@ -18,7 +18,7 @@ from edgekv.core.restraint import Restraint
 
 SECONDS_TO_EASE = 20.0
 SECONDS_TO_GROW = 60.0
-"""Of calm, before a pool that was made smaller becomes larger again."""
+"""Of calm, before a pool that was made smaller grows into the least that was left meanwhile."""
 
 
 class Level(IntEnum):
@@ -73,9 +73,6 @@ class Outlook:
     level: Level = Level.CALM
     since_seconds: float = 0.0
 
-    def may_grow(self, now_seconds: float) -> bool:
-        return self.level is Level.CALM and now_seconds - self.since_seconds >= SECONDS_TO_GROW
-
 
 def next_outlook(
     outlook: Outlook, rooms: Iterable[Room], stall_percent: float, now_seconds: float
@@ -99,6 +96,12 @@ def restraint(level: Level, slots: int) -> Restraint:
         keeps=level < Level.TIGHT,
         slots=max(1, slots // 2) if level >= Level.SCARCE else None,
     )
+
+
+def asks_for_less(rooms: Iterable[Room]) -> bool:
+    """Whether with these rooms something would be given up, or would be soon."""
+    rooms = tuple(rooms)
+    return not _leaves(Level.TIGHT, rooms, 0.0) or not _leaves(Level.CRITICAL, rooms, 0.0)
 
 
 def asks_for_a_smaller_pool(rooms: Iterable[Room]) -> bool:

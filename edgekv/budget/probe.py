@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -14,11 +13,11 @@ from edgekv.budget.stall import read_stall
 _OWN_PAGES = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
 class Probe:
     """The machine whose files lie below `root`."""
 
-    root: Path = Path("/")
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
 
     def machine(self) -> Machine:
         """What a plan may count on."""

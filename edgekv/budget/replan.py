@@ -14,12 +14,12 @@ from msgspec import structs
 from edgekv.budget.dry_run import DryRun
 from edgekv.budget.estimate import estimate
 from edgekv.budget.planner import Basis, with_host_cache
-from edgekv.budget.search import Case, Spare, best_choice
+from edgekv.budget.search import Case, Spare, best_choice, most_frugal_choice
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
 
 
-def replan(basis: Basis, whole: Choice, opened: DryRun) -> MemoryPlan | None:
-    """The best plan that is no larger than the choice `whole`; None if none fits.
+def replan(basis: Basis, whole: Choice, opened: DryRun) -> MemoryPlan:
+    """The best plan that is no larger than the choice `whole`; the smallest if none fits.
 
     `basis.machine` is what would be available if the engine gave everything back, and `opened`
     is what it has now.
@@ -30,7 +30,7 @@ def replan(basis: Basis, whole: Choice, opened: DryRun) -> MemoryPlan | None:
     narrow = replace(case, facts=bounded, most_slots=whole.slots)
     choice = best_choice(narrow, _like(opened.choice, judge.spare_by_estimate(opened)))
     if choice is None:
-        return None
+        choice = structs.replace(most_frugal_choice(narrow), swa_full=opened.choice.swa_full)
     if (choice.slots, choice.cells) >= (whole.slots, whole.cells):
         choice = whole
     run = DryRun(choice, estimate(opened, case.geometry, basis.facts.num_vocab, choice))

@@ -34,6 +34,25 @@ class Held:
     """Graphics devices as their drivers report them now."""
 
 
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """A time in which nothing had to be given up, and the least that was read in it."""
+
+    since_seconds: float
+    least: Held
+
+    def with_look(self, held: Held) -> Calm:
+        least = self.least
+        total = min(least.available + least.private, held.available + held.private)
+        free = {device.id: device.free_bytes or 0 for device in least.devices}
+        devices = tuple(
+            replace(d, free_bytes=min(d.free_bytes or 0, free.get(d.id, d.free_bytes or 0)))
+            for d in held.devices
+        )
+        lowest = Held(total - held.private, held.private, devices)
+        return Calm(self.since_seconds, lowest)
+
+
 def margins(plan: MemoryPlan) -> dict[str, int]:
     """What should be left of each device's memory once the plan is filled.
 

@@ -89,7 +89,12 @@ class Inspection:
         """The prompt that a chat completion with this body would have."""
         asked = parse(await body_of(request), ChatRequest)
         self._model.checked(asked.model)
-        prompt = await self._model.prompt(to_messages(asked.messages), asked.tool_use())
+        prompt = await self._model.prompt(
+            to_messages(asked.messages),
+            asked.tool_use(),
+            asked.reasoning_effort,
+            is_plain=asked.grammar() is not None,
+        )
         return json_response({"prompt": "".join(segment.text for segment in prompt.segments)})
 
     async def health(self, _: Request) -> Response:
@@ -107,12 +112,13 @@ class Inspection:
         return Response(self._model.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     async def plan(self, _: Request) -> Response:
-        """The plan's own JSON, and beside it what the library really allocated."""
+        """The plan's own JSON, and beside it what was really allocated and how short memory is."""
         plan, allocation = self._model.worker.plan, self._model.worker.allocation
         if plan is None or allocation is None:
             raise NotReady("The model is still loading; try again in a moment.")
         measured = msgspec.to_builtins(allocation.buffers)
-        return json_response({**msgspec.to_builtins(plan), "measured": measured})
+        watched = msgspec.to_builtins(self._model.worker.watch.view())
+        return json_response({**msgspec.to_builtins(plan), "measured": measured, "memory": watched})
 
     async def kv(self, _: Request) -> Response:
         """Who holds which cells, what is stored, and why the last prompts were computed."""

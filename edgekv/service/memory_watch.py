@@ -18,17 +18,19 @@ from edgekv.budget.dry_run import DryRun
 from edgekv.budget.machine import Machine, Reading
 from edgekv.budget.planner import Basis
 from edgekv.budget.pressure import (
+    SECONDS_TO_GROW,
     Level,
     Outlook,
     Room,
     asks_for_a_smaller_pool,
+    asks_for_less,
     next_outlook,
     restraint,
     scarcest,
 )
 from edgekv.budget.probe import Probe
 from edgekv.budget.replan import replan
-from edgekv.budget.room import Held, has_own_memory, margins, rooms, with_given_back
+from edgekv.budget.room import Calm, Held, has_own_memory, margins, rooms, with_given_back
 from edgekv.budget.wish import Wish
 from edgekv.core.memory_frames import Resized, Restrained
 from edgekv.core.plan import Allocation, Choice, DeviceInfo, MemoryPlan
@@ -78,12 +80,13 @@ class MemoryWatch:
         self._stall_percent = 0.0
         self._plan: MemoryPlan | None = None
         """The one that was last seen or made here. Any other is a new start."""
-        self._whole: Choice | None = None
+        self._whole: MemoryPlan | None = None
         """What the pool grows back to."""
         self._margins: dict[str, int] = {}
         self._pid: int | None = None
         """The process that knows of the restraint."""
         self._sized_at = 0.0
+        self._calm: Calm | None = None
         self._is_at_its_least = False
         self._steps: deque[str] = deque(maxlen=NUM_STEPS_TOLD)
         self._counts: Counter[str] = Counter()
@@ -117,8 +120,9 @@ class MemoryWatch:
             return
         if asks_for_a_smaller_pool(self._rooms):
             await self._shrink(held)
-        elif plan.choice != self._whole and self._outlook.may_grow(now):
-            await self._grow(held, now)
+            self._calm = None
+        elif (least := self._least_of_a_long_calm(held, now)) is not None:
+            await self._grow(least)
 
     def view(self) -> MemoryView:
         """For people and Prometheus: how things stand as of the last look."""
@@ -131,14 +135,15 @@ class MemoryWatch:
             stall_percent=self._stall_percent,
             slots_at_once=restraint(level, slots).slots or slots,
             cells=plan.choice.cells if plan else 0,
-            cells_at_first=whole.cells if whole else 0,
+            cells_at_first=whole.choice.cells if whole else 0,
             counts=dict(self._counts),
             steps=tuple(self._steps),
         )
 
     def _note(self, plan: MemoryPlan) -> None:
         if plan is not self._plan:
-            self._plan, self._whole, self._margins = plan, plan.choice, margins(plan)
+            self._plan = self._whole = plan
+            self._margins = margins(plan)
             self._is_at_its_least = False
 
     async def _held(self, plan: MemoryPlan, pid: int) -> Held:
@@ -164,7 +169,7 @@ class MemoryWatch:
         plan = self._replanned(held)
         assert self._plan is not None
         before = self._plan
-        if plan is not None and plan.total_bytes < before.total_bytes:
+        if plan.total_bytes < before.total_bytes:
             resized = await self._resize(plan.choice)
             if resized.allocation is not None:
                 assert self._plan is not None
@@ -176,18 +181,32 @@ class MemoryWatch:
             self._is_at_its_least = True
             self._tell("at_least", memory_words.at_least(before.choice, scarcest(self._rooms)))
 
-    async def _grow(self, held: Held, now: float) -> None:
-        plan = self._replanned(held)
+    def _least_of_a_long_calm(self, held: Held, now: float) -> Held | None:
+        """What a smaller pool may grow into; None if the calm has not been long enough."""
+        if self._plan is self._whole or self._outlook.level is not Level.CALM:
+            self._calm = None
+            return None
+        self._calm = self._calm.with_look(held) if self._calm else Calm(now, held)
+        if now - self._calm.since_seconds < SECONDS_TO_GROW:
+            return None
+        least, self._calm = self._calm.least, None
+        return least
+
+    async def _grow(self, held: Held) -> None:
+        allocation = self._watched.allocation
         assert self._plan is not None
         assert self._whole is not None
-        before, whole = self._plan.choice, self._whole
-        if plan is None:
-            return
-        gain = plan.choice.cells - before.cells
-        if plan.choice == whole or gain * LEAST_GROWTH >= whole.cells:
+        assert allocation is not None
+        before, whole = self._plan.choice, self._whole.choice
+        choice = whole
+        if asks_for_less(rooms(self._whole, allocation, held, self._margins)):
+            choice = self._replanned(held).choice
+        gain = choice.cells - before.cells
+        if choice == whole or gain * LEAST_GROWTH >= whole.cells:
             self._is_at_its_least = False
-            resized = await self._resize(plan.choice)
-            self._outlook = replace(self._outlook, since_seconds=now)
+            resized = await self._resize(choice)
+            if resized.choice == whole:
+                self._whole = self._plan
             self._tell("larger", memory_words.larger(before, resized, whole))
 
     async def _resize(self, choice: Choice) -> Resized:
@@ -196,7 +215,7 @@ class MemoryWatch:
         self._plan = self._watched.plan  # its own doing, so the whole stays what it was
         return resized
 
-    def _replanned(self, held: Held) -> MemoryPlan | None:
+    def _replanned(self, held: Held) -> MemoryPlan:
         """The best plan for what others leave, with a margin."""
         ground, plan, allocation = self._watched.ground, self._plan, self._watched.allocation
         assert ground is not None
@@ -213,7 +232,7 @@ class MemoryWatch:
             replace(wish, reserve_bytes=margin),
             ground.described.resident_bytes,
         )
-        return replan(basis, self._whole, DryRun(plan.choice, allocation))
+        return replan(basis, self._whole.choice, DryRun(plan.choice, allocation))
 
     def _tell(self, step: str, sentence: str) -> None:
         self._counts[step] += 1

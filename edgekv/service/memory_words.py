@@ -14,8 +14,7 @@ def level_sentence(
 ) -> str:
     if level < before:
         return f"Memory is {_NAMES[level]} again ({_left(room)}); {_allowed(restraint, slots)}."
-    given = f"{counted(freed.num_cells, 'kept cell')} and {format_size(freed.num_bytes)} of copies"
-    return f"Memory is {_NAMES[level]} ({_left(room)}); {given} went to disk, {_only(restraint)}."
+    return f"Memory is {_NAMES[level]} ({_left(room)}); {_gone(freed)}{_only(restraint)}."
 
 
 def smaller(before: Choice, resized: Resized, saved_bytes: int, room: Room) -> str:
@@ -58,15 +57,24 @@ def _left(room: Room) -> str:
     return f"{room.device}: {left}, {format_size(room.margin_bytes)} should be"
 
 
+def _gone(freed: Restrained) -> str:
+    if not freed.num_cells and not freed.num_bytes:
+        return ""
+    cells, copies = counted(freed.num_cells, "kept cell"), format_size(freed.num_bytes)
+    return f"{cells} and {copies} of copies went to disk, and "
+
+
 def _only(restraint: Restraint) -> str:
     if restraint.slots is None:
-        return "and nothing is kept until there is more"
-    return f"and {counted(restraint.slots, 'request')} at a time may start until there is more"
+        return "nothing is kept until there is more"
+    return f"no more than {counted(restraint.slots, 'request')} run at once until there is more"
 
 
 def _allowed(restraint: Restraint, slots: int) -> str:
     if restraint.slots is not None:
-        return f"{counted(restraint.slots, 'request')} at a time may start, and nothing is kept"
+        return (
+            f"no more than {counted(restraint.slots, 'request')} run at once, and nothing is kept"
+        )
     if not restraint.keeps:
         return f"all {counted(slots, 'slot')} may run, and nothing is kept"
     return "conversations are kept again"

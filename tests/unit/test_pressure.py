@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from edgekv.budget.pressure import (
     BOUNDS,
     SECONDS_TO_EASE,
-    SECONDS_TO_GROW,
     Level,
     Outlook,
     Room,
@@ -109,12 +108,6 @@ def test_a_reading_that_trembles_does_not_make_the_engine_tremble(
     spares = [middle + (amplitude if n % 2 else -amplitude) for n in range(300)]
     levels = [outlook.level for outlook in after(spares)]
     assert sum(a != b for a, b in pairwise(levels)) <= 1
-
-
-def test_the_pool_grows_after_a_long_calm_only() -> None:
-    assert not Outlook(Level.CALM, 0.0).may_grow(SECONDS_TO_GROW - 1)
-    assert Outlook(Level.CALM, 0.0).may_grow(SECONDS_TO_GROW)
-    assert not Outlook(Level.TIGHT, 0.0).may_grow(1e9)
 
 
 def test_each_level_gives_up_what_the_one_before_it_does_and_more() -> None:
