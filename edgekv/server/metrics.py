@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from edgekv.core.events import Delta, Finished
 from edgekv.core.plan import BufferSize, CostLine
+from edgekv.server.memory_metrics import memory_families
 from edgekv.server.turn import WorkerEvent
 from edgekv.service.worker import Worker
 
@@ -104,6 +105,7 @@ class _EngineCollector(Collector):
         yield from self._tokens()
         yield from self._swap()
         yield from self._memory()
+        yield from memory_families(self._worker.watch.view())
 
     def _pool(self) -> Iterator[Family]:
         snapshot = self._worker.snapshot
