@@ -92,6 +92,12 @@ class SlowReader(EdgeKVError):
 class DeadlineExceeded(EdgeKVError):
     code = "deadline_exceeded"
 
+    def __init__(self) -> None:
+        super().__init__(
+            "The answer had not begun when its time was over; allow it more, or ask for it again "
+            "when less is going on."
+        )
+
 
 class RequestError(EdgeKVError):
     code = "invalid_request"

@@ -78,7 +78,8 @@ class UnsharedCache:
             Prefix(seq_id, at)
             for seq_id, positions in self._checkpoints.items()
             for at in positions
-            if at > max(known, self.length(seq_id))
+            if at > self.length(seq_id)
+            and at - known >= FEWEST_BEFORE_CHECKPOINT
             and wanted[:at] == list(self._prompts[seq_id][:at])
         ]
         return max(promises, key=lambda promise: promise.length, default=None)

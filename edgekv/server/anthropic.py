@@ -25,7 +25,7 @@ from edgekv.server.anthropic_request import (
 )
 from edgekv.server.errors import json_response
 from edgekv.server.schema import parse
-from edgekv.server.served import ServedModel, body_of, new_id
+from edgekv.server.served import ServedModel, Timing, body_of, new_id
 from edgekv.server.sse import NAMED_EVENTS, EventStream, while_connected
 from edgekv.server.turn import Ended, Spoken, TurnEvent
 from edgekv.service.pieces import Called, Piece, Said, Thought
@@ -48,6 +48,7 @@ class Messages:
     async def create(self, request: Request) -> Response:
         arrived = time.monotonic()
         asked = parse(await body_of(request), MessagesRequest)
+        timing = Timing(arrived, asked.deadline_ms)
         facts = self._model.checked(asked.model)
         talk = await self._model.talk(conversation_of(asked), use_of(asked))
         submit = Submit(
@@ -59,7 +60,7 @@ class Messages:
             priority=asked.priority or Priority.NORMAL,
             shows_controls=talk.shows_controls,
         )
-        turn = self._model.turn(submit, talk.reads(), arrived, one_call=talk.one_call)
+        turn = self._model.turn(submit, talk.reads(), timing, one_call=talk.one_call)
         writer = MessageWriter(submit.request_id, self._model.name)
         if asked.stream:
             return EventStream(writer.events(turn), self._model.count, NAMED_EVENTS)

@@ -20,7 +20,7 @@ from edgekv.server.completion_request import CompletionRequest
 from edgekv.server.errors import json_response
 from edgekv.server.messages import to_messages
 from edgekv.server.schema import Generation, parse
-from edgekv.server.served import ServedModel, body_of, new_id
+from edgekv.server.served import ServedModel, Timing, body_of, new_id
 from edgekv.server.sse import EventStream, while_connected
 from edgekv.server.text_answers import TextShape
 from edgekv.service.infill import infill_prompt
@@ -40,6 +40,7 @@ class Completions:
     async def chat(self, request: Request) -> Response:
         arrived = time.monotonic()
         asked = parse(await body_of(request), ChatRequest)
+        timing = Timing(arrived, asked.deadline_ms)
         facts = self._model.checked(asked.model)
         grammar = asked.grammar()
         talk = await self._model.talk(
@@ -55,7 +56,7 @@ class Completions:
             shows_controls=talk.shows_controls,
         )
         turns = [
-            self._model.turn(child, talk.reads(), arrived, one_call=talk.one_call)
+            self._model.turn(child, talk.reads(), timing, one_call=talk.one_call)
             for child in _children(submit, asked.num_choices)
         ]
         writer = AnswerWriter(
@@ -66,6 +67,7 @@ class Completions:
     async def complete(self, request: Request) -> Response:
         arrived = time.monotonic()
         asked = parse(await body_of(request), CompletionRequest)
+        timing = Timing(arrived, asked.deadline_ms)
         facts = self._model.checked(asked.model)
         prompts = asked.prompts()
         echoes = await self._echoes(prompts, asked.num_choices) if asked.echo else None
@@ -78,7 +80,7 @@ class Completions:
                 _submit(asked, asked.token_limit, prompt, facts), asked.num_choices
             )
         ]
-        turns = [self._model.turn(submit, PlainReader(), arrived) for submit in submits]
+        turns = [self._model.turn(submit, PlainReader(), timing) for submit in submits]
         writer = AnswerWriter(
             TextShape(echoes), submits[0].request_id, self._model.name, turns, asked.num_choices
         )

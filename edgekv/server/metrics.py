@@ -35,7 +35,7 @@ class Metrics:
         self._registry.register(_EngineCollector(worker))
         self._requests = Counter(
             "edgekv_requests",
-            "Requests by how they ended: stop, length, cancelled, refused or failed.",
+            "Requests by how they ended: stop, length, cancelled, expired, refused or failed.",
             ["outcome"],
             registry=self._registry,
         )

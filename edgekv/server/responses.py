@@ -18,7 +18,7 @@ from edgekv.server.response_store import ResponseStore, StoredResponse
 from edgekv.server.response_writer import ResponseWriter
 from edgekv.server.responses_request import ResponsesRequest
 from edgekv.server.schema import parse
-from edgekv.server.served import ServedModel, body_of, new_id
+from edgekv.server.served import ServedModel, Timing, body_of, new_id
 from edgekv.server.sse import NAMED_EVENTS, EventStream, while_connected
 from edgekv.service.messages import Message
 
@@ -38,6 +38,7 @@ class Responses:
     async def create(self, request: Request) -> Response:
         arrived = time.monotonic()
         asked = parse(await body_of(request), ResponsesRequest)
+        timing = Timing(arrived, asked.deadline_ms)
         facts = self._model.checked(asked.model)
         conversation = (*self._store.before(asked.previous_response_id), *asked.said())
         instructions = [Message("system", asked.instructions)] if asked.instructions else []
@@ -61,7 +62,7 @@ class Responses:
             if asked.store is not False:
                 self._store.put(response, (*conversation, answer))
 
-        turn = self._model.turn(submit, talk.reads(), arrived, one_call=talk.one_call)
+        turn = self._model.turn(submit, talk.reads(), timing, one_call=talk.one_call)
         writer = ResponseWriter(_base(asked, submit.request_id, self._model.name), keep)
         if asked.stream:
             return EventStream(writer.events(turn), self._model.count, NAMED_EVENTS)

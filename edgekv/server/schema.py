@@ -67,6 +67,7 @@ class SamplingFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     min_p: Share | None = None
     seed: Seed | None = None
     priority: Priority | None = None
+    deadline_ms: Count | None = None
     stream: bool | None = None
 
     def sampling(self, num_vocab: int) -> SamplingParams:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from edgekv.core.frames import Submit
 from edgekv.core.plan import ModelFacts
 from edgekv.core.request import Grammar, RequestId, SamplingParams, TextPrompt
 from edgekv.errors import (
+    DeadlineExceeded,
     EdgeKVError,
     InvalidValue,
     NotReady,
@@ -29,6 +31,7 @@ from edgekv.server.metrics import Metrics
 from edgekv.server.tool_schema import ToolUse
 from edgekv.server.turn import TurnEvent, turn
 from edgekv.service.chat import ChatFormat
+from edgekv.service.deadline import until
 from edgekv.service.messages import Message
 from edgekv.service.pieces import AnswerReader, PlainReader
 from edgekv.service.tools import ForcedCallReader
@@ -53,6 +56,20 @@ class Talk:
     def held(self, sampling: SamplingParams) -> SamplingParams:
         """The same sampling, held to the answer's form."""
         return replace(sampling, grammar=self.grammar)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a request arrived, by `time.monotonic()`, and how long it may take from then on."""
+
+    arrived: float
+    deadline_ms: int | None = None
+
+    @property
+    def seconds_left(self) -> float | None:
+        if self.deadline_ms is None:
+            return None
+        return self.arrived + self.deadline_ms / 1000 - time.monotonic()
 
 
 class ServedModel:
@@ -94,14 +111,17 @@ class ServedModel:
         use: ToolUse,
         words: tuple[str, Grammar] | None = None,
         effort: str | None = None,
+        *,
+        thinks: bool | None = None,
     ) -> Talk:
-        """`words` is the grammar of the answer, and the field that it came in."""
-        options = self._options(effort, plain=bool(words or use.forced))
+        """`words` is the grammar of the answer, and the field that it came in. The rest is as for
+        `prompt`.
+        """
         field, grammar = words or ("tools", use.grammar())
         if grammar is not None:
             await self._check_grammar(field, grammar)
         form = self._format
-        prompt = await form.prompt(messages, use.tools, options)
+        prompt = await self.prompt(messages, use, effort, thinks=thinks, is_plain=words is not None)
 
         def reads() -> AnswerReader:
             if use.forced:
@@ -110,17 +130,38 @@ class ServedModel:
 
         return Talk(prompt, reads, grammar, use.one_call, form.shows_controls and grammar is None)
 
-    async def prompt(self, messages: list[Message], use: ToolUse) -> TextPrompt:
-        return await self._format.prompt(messages, use.tools)
+    async def prompt(
+        self,
+        messages: list[Message],
+        use: ToolUse,
+        effort: str | None = None,
+        *,
+        thinks: bool | None = None,
+        is_plain: bool = False,
+    ) -> TextPrompt:
+        """`thinks` is for templates that can be told. No thoughts come before an answer of a given
+        form, which is a forced call or `is_plain`.
+        """
+        options = self._options(effort, thinks, plain=is_plain or bool(use.forced))
+        return await self._format.prompt(messages, use.tools, options)
 
     def turn(
-        self, submit: Submit, reader: AnswerReader, arrived: float, *, one_call: bool = False
+        self,
+        submit: Submit,
+        reader: AnswerReader,
+        timing: Timing,
+        *,
+        one_call: bool = False,
     ) -> AsyncGenerator[TurnEvent]:
-        """`arrived` is a `time.monotonic()`."""
-        events = self.metrics.watch(self.worker.stream(submit), arrived)
-        return turn(events, reader, one_call=one_call)
+        events = self.worker.stream(submit)
+        if (seconds := timing.seconds_left) is not None:
+            events = until(seconds, submit.request_id, events)
+        return turn(self.metrics.watch(events, timing.arrived), reader, one_call=one_call)
 
     def count(self, error: EdgeKVError) -> None:
+        if isinstance(error, DeadlineExceeded):
+            self.metrics.count("expired")
+            return
         is_refused = isinstance(error, RequestError | Overloaded | NotReady)
         self.metrics.count("refused" if is_refused else "failed")
 
@@ -130,12 +171,15 @@ class ServedModel:
             self._chat_format = ChatFormat(self.facts)
         return self._chat_format
 
-    def _options(self, effort: str | None, *, plain: bool) -> dict[str, Any]:
+    def _options(self, effort: str | None, thinks: bool | None, *, plain: bool) -> dict[str, Any]:
         """The template's variables that say how much to think."""
         form = self._format
-        thinks = effort != "none" and not plain
         options: dict[str, Any] = {}
-        if form.knows("enable_thinking") and (effort is not None or plain):
+        if plain:
+            thinks = False
+        elif effort is not None:
+            thinks = effort != "none"
+        if thinks is not None and form.knows("enable_thinking"):
             options["enable_thinking"] = thinks
         if form.knows("reasoning_effort") and effort is not None:
             options["reasoning_effort"] = effort

@@ -20,6 +20,7 @@ from edgekv.core.plan import (
     CostLine,
     MemoryPlan,
     ModelFacts,
+    PlannedDevice,
     PlannedModel,
 )
 from edgekv.engine.compiling import Compiled
@@ -45,6 +46,8 @@ CHOICE = Choice(
     kept=2,
 )
 
+DEVICE = PlannedDevice("CPU", "cpu", "Fake CPU", 2**33, 2**32, 1000, False, "by the test")
+
 
 async def fixed_plan(facts: ModelFacts, *_: object) -> MemoryPlan:
     """In place of `plan_memory`: `CHOICE`, whatever the machine has."""
@@ -52,7 +55,7 @@ async def fixed_plan(facts: ModelFacts, *_: object) -> MemoryPlan:
     model = PlannedModel(
         facts.path, facts.name, facts.architecture, facts.file_bytes, facts.context_train, {}
     )
-    return MemoryPlan(1, model, (), CHOICE, lines, 120, 1000, True, ("the test",))
+    return MemoryPlan(1, model, (DEVICE,), CHOICE, lines, 120, 1000, True, ("the test",))
 
 
 class InLoopEngine:
