@@ -42,6 +42,9 @@ _INTEGRATED_GPU = 2  # GGML_BACKEND_DEVICE_TYPE_IGPU
 
 _log = logging.getLogger("edgekv.llama")
 
+_recorders: list[LogRecorder] = []
+"""Every one there was: llama.cpp calls the last as long as the process lives, whoever holds it."""
+
 
 class LogRecorder:
     """llama.cpp's log lines: passed to `logging`, and kept while someone records."""
@@ -86,6 +89,7 @@ def start() -> LogRecorder:
             f"install llama-cpp-python=={TESTED_VERSIONS[-1]}."
         )
     recorder = LogRecorder()
+    _recorders.append(recorder)
     check_layout()
     _load_backends()
     api.llama_backend_init()
