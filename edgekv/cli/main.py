@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": "Show what would be allocated here, line by line",
     "models": "Show which models fit this machine, and which are here",
     "pull": "Get a model from a hub",
+    "validate": "Test whether a KV type does this model harm",
     "config": "Show where the settings are, and what they say",
     "comparison": "The process that compares KV types; started by the other commands",
     "doctor": "Say what is wrong with this machine, and what mends it",

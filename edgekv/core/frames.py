@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from edgekv.core.comparison import Compare, Compared, ComparisonOpened, OpenComparison
 from edgekv.core.events import ErrorInfo, StreamEvent
 from edgekv.core.inspection import CacheView, PromptStart
 from edgekv.core.look import EngineLook
@@ -152,6 +153,8 @@ Command: TypeAlias = (
     | Resize
     | CheckGrammar
     | Embed
+    | OpenComparison
+    | Compare
 )
 
 
@@ -269,6 +272,8 @@ Reply: TypeAlias = (
     | Resized
     | Accepted
     | Embedded
+    | ComparisonOpened
+    | Compared
     | Refused
 )
 EngineFrame: TypeAlias = Reply | Progress | StepFrame

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from edgekv.core.batch import BatchPlan, DecodeStatus
+from edgekv.core.comparison import Likeness, Passage
 from edgekv.core.events import TokenLogprob
 from edgekv.core.plan import Allocation, Choice, DeviceInfo, ModelFacts, Opening
 from edgekv.core.request import Grammar, SamplingParams, Segment, SeqId, Token
@@ -138,3 +139,20 @@ class ModelLibrary(Protocol):
         self, opening: Opening, on_progress: Callable[[float], None]
     ) -> tuple[Backend, Vocabulary, Allocation]:
         """Load a model and its context. `on_progress` hears fractions from 0 to 1."""
+
+
+class Comparison(Protocol):
+    """One model with two contexts, a reference and a candidate."""
+
+    def compare(self, passage: Passage) -> tuple[Likeness, ...]:
+        """Of each text. Raises `ModelError` if the library gives up."""
+
+    def close(self) -> None:
+        """Give all memory back. Nothing may be called afterwards."""
+
+
+class ComparisonLibrary(Protocol):
+    def open_comparison(
+        self, reference: Opening, candidate: Opening, on_progress: Callable[[float], None]
+    ) -> tuple[Comparison, Vocabulary]:
+        """Load a model once, with both contexts. Raises `ModelError`."""

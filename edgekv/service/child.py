@@ -11,8 +11,9 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import psutil
 
@@ -23,8 +24,12 @@ from edgekv.core.frames import (
     encode,
     frame_length,
 )
-from edgekv.engine.process import EngineProcess, Inbox, Leave
+from edgekv.engine.comparing import ComparisonProcess
+from edgekv.engine.process import EngineProcess, Leave
 from edgekv.service.own_command import own_command
+
+AtEnd: TypeAlias = Callable[[SimpleQueue[Any]], None]
+"""What to do once the parent is gone, given the inbox."""
 
 SECONDS_TO_LEAVE = 4.0
 """For copies of idle conversations on their way to disk, once the parent is gone. Less than the
@@ -32,18 +37,9 @@ parent waits before it kills."""
 
 
 def main() -> None:
-    """Serve frames until stdin ends; never returns."""
-    frames_out = _take_stdout()
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
-    )
-    inbox: Inbox = SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, inbox), daemon=True).start()
-
+    """Answer for one model until stdin ends; never returns."""
+    inbox, send = _open_pipes(_leave_soon)
     from edgekv.llama.backend import LlamaLibrary
-
-    def send(frame: EngineFrame) -> None:
-        frames_out.write(encode(frame))
 
     process = psutil.Process()
     EngineProcess(
@@ -54,6 +50,29 @@ def main() -> None:
     ).run()
     # The library's own way to end takes a while, and the memory goes back all the same.
     os._exit(0)
+
+
+def compare() -> None:
+    """Compare two ways to keep keys and values until stdin ends; never returns."""
+    inbox, send = _open_pipes(_leave_now)
+    from edgekv.llama.comparison import LlamaComparisonLibrary
+
+    ComparisonProcess(LlamaComparisonLibrary(), inbox, send).run()
+
+
+def _open_pipes(at_end: AtEnd) -> tuple[SimpleQueue[Any], Callable[[EngineFrame], None]]:
+    """What the parent sends, and how to answer it."""
+    frames_out = _take_stdout()
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
+    )
+    inbox: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, inbox, at_end), daemon=True).start()
+
+    def send(frame: EngineFrame) -> None:
+        frames_out.write(encode(frame))
+
+    return inbox, send
 
 
 def _take_stdout() -> BinaryIO:
@@ -68,7 +87,7 @@ def _take_stdout() -> BinaryIO:
     return os.fdopen(private, "wb", buffering=0)
 
 
-def _leave_soon(inbox: Inbox) -> None:
+def _leave_soon(inbox: SimpleQueue[Any]) -> None:
     # A C call may hold the main thread for longer than that.
     last_resort = threading.Timer(SECONDS_TO_LEAVE, os._exit, (0,))
     last_resort.daemon = True
@@ -76,10 +95,14 @@ def _leave_soon(inbox: Inbox) -> None:
     inbox.put(Leave())
 
 
-def _read(stdin: BinaryIO, inbox: Inbox) -> None:
+def _leave_now(_: SimpleQueue[Any]) -> None:
+    os._exit(0)
+
+
+def _read(stdin: BinaryIO, inbox: SimpleQueue[Any], at_end: AtEnd) -> None:
     while True:
         prefix = stdin.read(LENGTH_BYTES)
         if len(prefix) < LENGTH_BYTES:
-            _leave_soon(inbox)
+            at_end(inbox)
             return
         inbox.put(decode_command(stdin.read(frame_length(prefix))))

@@ -78,11 +78,14 @@ class EngineClient:
         """Why the process can take no more frames."""
 
     @classmethod
-    async def start(cls, seconds_of_silence: float = SECONDS_OF_SILENCE) -> EngineClient:
+    async def start(
+        cls, seconds_of_silence: float = SECONDS_OF_SILENCE, *, command: str = "engine"
+    ) -> EngineClient:
+        """`command` is the one of EdgeKV's own that speaks frames."""
         log = EngineLog()
         with log.open() as stream:
             process = await asyncio.create_subprocess_exec(
-                *own_command("engine"),
+                *own_command(command),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stream,

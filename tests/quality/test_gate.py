@@ -1,0 +1,97 @@
+"""What the gate accepts and refuses, on scores worked by hand."""
+
+from __future__ import annotations
+
+from edgekv.core.comparison import Likeness
+from edgekv.quality.gate import objections
+from edgekv.quality.measures import (
+    Measured,
+    NeedleScore,
+    ProseScore,
+    needle_score,
+    prose_score,
+    together,
+)
+
+GOOD_PROSE = ProseScore(1000, 200, 0.004, 0.05, 0.97, -2.0, -2.005)
+
+
+def needles(
+    num: int, *, lost: int = 0, gained: int = 0, fall: float = 0.0, as_json: bool = False
+) -> tuple[NeedleScore, ...]:
+    """Scores of which f16 found all but those gained."""
+    return tuple(
+        NeedleScore(1000, i / num, as_json, -1.0, -1.0 - fall, i >= gained, i < num - lost)
+        for i in range(num)
+    )
+
+
+def measured(*scores: NeedleScore, prose: ProseScore = GOOD_PROSE) -> Measured:
+    rest = () if any(s.as_json for s in scores) else needles(8, as_json=True)
+    words = () if any(not s.as_json for s in scores) else needles(8)
+    return Measured((*scores, *rest, *words), (prose,))
+
+
+def test_the_same_answers_and_the_same_predictions_pass() -> None:
+    assert objections(measured(*needles(8))) == ()
+
+
+def test_one_answer_lost_is_chance_and_two_are_not() -> None:
+    assert objections(measured(*needles(8, lost=1))) == ()
+    (objection,) = objections(measured(*needles(8, lost=2)))
+    assert objection == "it loses 2 of 8 answers that f16 finds, and gains 0"
+
+
+def test_what_is_gained_makes_up_for_what_is_lost() -> None:
+    assert objections(measured(*needles(8, lost=3, gained=2))) == ()
+
+
+def test_of_many_answers_one_in_twenty_may_be_lost() -> None:
+    assert objections(measured(*needles(100, lost=5))) == ()
+    assert objections(measured(*needles(100, lost=6)))
+
+
+def test_answers_that_get_less_likely_are_refused_even_if_none_is_lost() -> None:
+    assert objections(measured(*needles(8, fall=0.2))) == ()
+    (objection,) = objections(measured(*needles(8, fall=0.5)))
+    assert "0.50 nats less likely" in objection
+
+
+def test_tool_calls_are_judged_apart_from_answers() -> None:
+    (objection,) = objections(measured(*needles(8, lost=2, as_json=True)))
+    assert "tool calls" in objection
+
+
+def test_each_figure_of_prose_has_a_limit_of_its_own() -> None:
+    bad = {
+        "diverge": ProseScore(1000, 200, 0.03, 0.05, 0.97, -2.0, -2.0),
+        "one prediction in a hundred": ProseScore(1000, 200, 0.004, 0.5, 0.97, -2.0, -2.0),
+        "likeliest": ProseScore(1000, 200, 0.004, 0.05, 0.90, -2.0, -2.0),
+        "perplexity": ProseScore(1000, 200, 0.004, 0.05, 0.97, -2.0, -2.1),
+    }
+    for word, prose in bad.items():
+        (objection,) = objections(measured(*needles(8), prose=prose))
+        assert word in objection
+
+
+def test_prose_is_refused_where_it_is_long_although_it_is_fine_where_it_is_short() -> None:
+    far = ProseScore(8000, 200, 0.2, 0.25, 0.95, -2.0, -2.0)
+    parts = [measured(*needles(8)), measured(*needles(8), prose=far)]
+    (objection,) = objections(together(parts))
+    assert "after 8,000 tokens" in objection
+
+
+def test_scores_are_taken_from_a_likeness() -> None:
+    likeness = Likeness(
+        reference_logprobs=(-0.5, -1.5),
+        logprobs=(-1.0, -2.0),
+        reference_hits=(True, True),
+        hits=(True, False),
+        agreements=(True, False),
+        divergences=(0.01, 0.03),
+    )
+    needle = needle_score(700, 0.25, likeness, as_json=False)
+    assert needle == NeedleScore(700, 0.25, False, -2.0, -3.0, True, False)
+    prose = prose_score(700, likeness)
+    assert (prose.mean_divergence, prose.p99_divergence, prose.agreement) == (0.02, 0.03, 0.5)
+    assert round(prose.perplexity_ratio, 4) == 1.6487, "e to the power of 0.5"

@@ -1,0 +1,97 @@
+"""What the gate asks: hidden facts, and the tokens that are scored."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from edgekv.core.comparison import Likeness, Passage, Scored
+from edgekv.core.request import Token
+from edgekv.quality.passages import NUM_ASKED, ask
+from edgekv.quality.trials import Trial, haystack, prose, question, tool_call, trials
+
+
+def spelled(text: str) -> tuple[Token, ...]:
+    return tuple(Token(byte) for byte in text.encode())
+
+
+async def by_letters(text: str) -> tuple[Token, ...]:
+    return (Token(0), *spelled(text))
+
+
+async def by_words(text: str) -> tuple[Token, ...]:
+    """Tokens that reach over the border of question and answer, as a real vocabulary's may."""
+    return tuple(Token(hash(word) % 50_000) for word in text.split(" "))
+
+
+def test_every_needle_is_in_the_text_once_at_its_depth() -> None:
+    hay = haystack(20_000, seed=3)
+    for needle in hay.needles:
+        assert hay.text.count(needle.sentence) == 1
+        found = hay.text.index(needle.sentence) / len(hay.text)
+        assert abs(found - needle.depth) < 0.05
+
+
+def test_no_two_needles_share_a_word_that_tells_them_apart() -> None:
+    hay = haystack(20_000, seed=3)
+    words = [word for needle in hay.needles for word in needle.item.split()]
+    assert len(set(words)) == len(words)
+
+
+def test_the_same_seed_hides_the_same_and_another_seed_others() -> None:
+    assert haystack(5000, seed=1) == haystack(5000, seed=1)
+    assert haystack(5000, seed=1).needles != haystack(5000, seed=2).needles
+
+
+def test_a_text_is_about_as_long_as_asked_even_beyond_the_prose() -> None:
+    whole = len(" ".join(prose()))
+    for length in (4000, 3 * whole):
+        assert abs(len(haystack(length, seed=1).text) / length - 1) < 0.1
+
+
+def test_the_question_holds_no_answer() -> None:
+    hay = haystack(5000, seed=1)
+    shown, needle = hay.needles[:2]
+    for asked, answer in (question(needle), tool_call(shown, needle)):
+        assert needle.code in answer
+        assert needle.code not in asked
+
+
+def test_a_quick_check_asks_once_and_a_full_one_up_to_the_longest() -> None:
+    assert [trial.length for trial in trials(16_384, quick=True)] == [2048]
+    assert [trial.length for trial in trials(1000, quick=True)] == [1000]
+    assert [trial.length for trial in trials(16_384, quick=False)] == [2048, 4096, 8192, 16_384]
+    assert [trial.length for trial in trials(1024, quick=False)] == [512, 1024]
+
+
+@pytest.mark.parametrize("tokenise", [by_letters, by_words])
+def test_only_answers_are_scored(tokenise: object) -> None:
+    asked = asyncio.run(ask(Trial(3000, seed=1), tokenise))  # type: ignore[arg-type]
+    hay_tokens = asked.passage.shared_length
+    *needles, goes_on = asked.passage.texts
+    assert len(needles) == 2 * NUM_ASKED == len(asked.depths)
+    assert all(hay_tokens < text.scored_from for text in needles)
+    assert goes_on.scored_from in (hay_tokens, hay_tokens + 1)
+    assert len({text.tokens for text in needles}) == len(needles)
+
+
+def test_scores_keep_the_order_of_what_was_asked() -> None:
+    asked = asyncio.run(ask(Trial(1000, seed=1), by_letters))
+    likenesses = tuple(
+        Likeness((-1.0,), (-1.0 - number,), (True,), (True,), (True,), (0.0,))
+        for number in range(2 * NUM_ASKED + 1)
+    )
+    measured = asked.measured(likenesses)
+    assert [s.logprob for s in measured.needles] == [-1.0 - n for n in range(2 * NUM_ASKED)]
+    assert [s.as_json for s in measured.needles] == [False] * NUM_ASKED + [True] * NUM_ASKED
+    assert measured.prose[0].logprob == -1.0 - 2 * NUM_ASKED
+
+
+def test_what_texts_share_ends_before_what_any_prediction_needs() -> None:
+    alike = Passage((Scored(spelled("abcdef"), 4), Scored(spelled("abcdxy"), 5)))
+    assert alike.shared_length == 3, "the row after token 2 predicts nothing that is scored"
+    assert alike.num_cells == 3 + 3 + 3
+    assert Passage((Scored(spelled("abc"), 2), Scored(spelled("xbc"), 2))).shared_length == 0
+    with pytest.raises(ValueError, match="at least is scored"):
+        Scored(spelled("abc"), 3)
