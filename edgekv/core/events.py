@@ -69,6 +69,8 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
     reason: FinishReason
     num_generated: int
     """Tokens of the answer, without the end-of-text token."""
+    stop: str | None = None
+    """The stop string that was met, if one was."""
 
 
 class ErrorInfo(msgspec.Struct, frozen=True):

@@ -30,8 +30,13 @@ class TextStream:
         self._starts = sorted(starts, key=len, reverse=True)
         self._held = ""
         """What could be the start of a stop string."""
-        self.stopped = False
+        self.stopped_by: str | None = None
+        """The stop string that was met."""
+
+    @property
+    def stopped(self) -> bool:
         """A stop string was met: whatever comes is dropped."""
+        return self.stopped_by is not None
 
     def push(self, piece: bytes) -> str:
         """The text that is certain now."""
@@ -40,8 +45,8 @@ class TextStream:
         text = self._held + self._decoder.decode(piece)
         matches = [(at + len(s), at) for s in self._stop if (at := text.find(s)) >= 0]
         if matches:
-            self.stopped, self._held = True, ""
-            _, start = min(matches)
+            end, start = min(matches)
+            self.stopped_by, self._held = text[start:end], ""
             return text[:start]
         num_held = next((len(s) for s in self._starts if text.endswith(s)), 0)
         certain = len(text) - num_held

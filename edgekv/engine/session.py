@@ -243,7 +243,7 @@ class Session:
     def _close(self, event: Finished) -> list[StreamEvent]:
         answer = self._answers.pop(event.request_id)
         if answer.text.stopped:  # also where the stop string ends with the last token allowed
-            event = replace(event, reason=FinishReason.STOP)
+            event = replace(event, reason=FinishReason.STOP, stop=answer.text.stopped_by)
         return [*_delta(event.request_id, answer, answer.text.finish()), event]
 
     def _extend(self, event: Sampled) -> list[StreamEvent]:

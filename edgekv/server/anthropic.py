@@ -21,6 +21,8 @@ from edgekv.server.anthropic_request import (
     CountRequest,
     MessagesRequest,
     conversation_of,
+    grammar_of,
+    thinks_in,
     use_of,
 )
 from edgekv.server.errors import json_response
@@ -50,7 +52,13 @@ class Messages:
         asked = parse(await body_of(request), MessagesRequest)
         timing = Timing(arrived, asked.deadline_ms)
         facts = self._model.checked(asked.model)
-        talk = await self._model.talk(conversation_of(asked), use_of(asked))
+        grammar = grammar_of(asked)
+        talk = await self._model.talk(
+            conversation_of(asked),
+            use_of(asked),
+            None if grammar is None else ("output_config.format", grammar),
+            thinks=thinks_in(asked),
+        )
         submit = Submit(
             request_id=new_id(),
             prompt=talk.prompt,
@@ -69,7 +77,12 @@ class Messages:
     async def count(self, request: Request) -> Response:
         asked = parse(await body_of(request), CountRequest)
         self._model.checked(asked.model)
-        prompt = await self._model.prompt(conversation_of(asked), use_of(asked))
+        prompt = await self._model.prompt(
+            conversation_of(asked),
+            use_of(asked),
+            thinks=thinks_in(asked),
+            is_plain=grammar_of(asked) is not None,
+        )
         tokens = await self._model.worker.tokenize(prompt.segments)
         return json_response({"input_tokens": len(tokens)})
 
@@ -98,7 +111,7 @@ class MessageWriter:
         return {
             **self._message,
             "content": self._blocks,
-            "stop_reason": end["delta"]["stop_reason"],
+            **end["delta"],
             "usage": {**self._input, **end["usage"]},
         }
 
@@ -124,7 +137,7 @@ class MessageWriter:
                     yield from self._write(piece)
             case Ended():
                 yield from self._close()
-                delta = {"stop_reason": STOP_REASONS[event.reason], "stop_sequence": None}
+                delta = {"stop_reason": _stop_reason(event), "stop_sequence": event.stop}
                 usage = {"output_tokens": event.num_tokens}
                 yield {"type": "message_delta", "delta": delta, "usage": usage}
                 yield {"type": "message_stop"}
@@ -166,3 +179,7 @@ class MessageWriter:
         if self._is_open:
             self._is_open = False
             yield {"type": "content_block_stop", "index": len(self._blocks) - 1}
+
+
+def _stop_reason(ended: Ended) -> str:
+    return STOP_REASONS[ended.reason] if ended.stop is None else "stop_sequence"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from edgekv.core.request import Grammar
 from edgekv.errors import InvalidValue
 from edgekv.server.messages import PART_SEPARATOR
 from edgekv.server.schema import Count, Neutral, SamplingFields, StopText
@@ -68,16 +69,35 @@ class WireChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     disable_parallel_tool_use: bool | None = None
 
 
+class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    type: Literal["json_schema"]
+    schema: dict[str, Any]
+
+
+class OutputConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: Format | None = None
+
+
+class Thinking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    type: Literal["enabled", "adaptive", "disabled"]
+    budget_tokens: Count | None = None
+    """Thoughts count towards `max_tokens`, which is the only limit."""
+    display: Literal["summarized"] | None = None
+    """Thoughts are told as they are, which is more."""
+
+
 class CountRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What /v1/messages/count_tokens takes."""
 
-    neutral: ClassVar[Neutral] = {"thinking": ({"type": "disabled"},)}
+    neutral: ClassVar[Neutral] = {}
 
     model: str | None = None
     messages: Annotated[list[WireTurn], Meta(min_length=1)]
     system: str | list[TextBlock] | None = None
     tools: list[WireTool] | None = None
     tool_choice: WireChoice | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
 
     def check(self) -> None:
         pass
@@ -89,7 +109,6 @@ class MessagesRequest(SamplingFields, frozen=True, kw_only=True):
         "inference_geo": (),
         "mcp_servers": ([],),
         "service_tier": ("auto", "standard_only"),
-        "thinking": ({"type": "disabled"},),
     }
 
     max_tokens: Count
@@ -98,9 +117,16 @@ class MessagesRequest(SamplingFields, frozen=True, kw_only=True):
     stop_sequences: Annotated[list[StopText], Meta(max_length=16)] | None = None
     tools: list[WireTool] | None = None
     tool_choice: WireChoice | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
 
     def check(self) -> None:
-        pass
+        if grammar_of(self) is not None and use_of(self).tools:
+            raise InvalidValue(
+                "output_config.format",
+                "output_config.format: an answer of a given form can call no tools; leave the "
+                "tools out, set tool_choice to 'none', or leave the format out.",
+            )
 
 
 def conversation_of(asked: CountRequest | MessagesRequest) -> list[Message]:
@@ -119,6 +145,19 @@ def use_of(asked: CountRequest | MessagesRequest) -> ToolUse:
     named = choice.name if choice.type == "tool" else None
     kind = "required" if choice.type == "any" else choice.type
     return tool_use(tools, kind, named, one_call=bool(choice.disable_parallel_tool_use))
+
+
+def thinks_in(asked: CountRequest | MessagesRequest) -> bool | None:
+    """None where nothing was said: as the model's template has it."""
+    return None if asked.thinking is None else asked.thinking.type != "disabled"
+
+
+def grammar_of(asked: CountRequest | MessagesRequest) -> Grammar | None:
+    """What the answer's words must look like."""
+    form = asked.output_config and asked.output_config.format
+    if not form:
+        return None
+    return Grammar("json_schema", msgspec.json.encode(form.schema).decode())
 
 
 def _messages(where: str, wire: WireTurn) -> Iterator[Message]:

@@ -28,6 +28,8 @@ class Spoken(msgspec.Struct, frozen=True):
 class Ended(msgspec.Struct, frozen=True):
     reason: EndOfTurn
     num_tokens: int
+    stop: str | None = None
+    """The stop string that was met, if one was."""
 
 
 TurnEvent: TypeAlias = Started | Spoken | Ended
@@ -54,7 +56,7 @@ async def turn(
                 yield Spoken(tuple(pieces), tuple(held))
                 held = []
             if isinstance(event, Finished):
-                yield Ended(_reason(event, has_called), event.num_generated)
+                yield Ended(_reason(event, has_called), event.num_generated, event.stop)
             elif one_call and has_called:
                 yield Ended("tool_calls", event.num_tokens)
                 return

@@ -18,9 +18,9 @@ HI = [{"role": "user", "content": "hi"}]
 
 
 @pytest.fixture
-def knowing_template(library: FakeLibrary) -> None:
+def knowing_template(library: FakeLibrary, request: pytest.FixtureRequest) -> None:
     """A template that knows tools and says little of them, as there is room for 512 bytes only."""
-    library.chat_template = CHAT_TEMPLATE + "{# tools #}"
+    library.chat_template = CHAT_TEMPLATE + "{# tools #}" + getattr(request, "param", "")
 
 
 def named_events(response: httpx.Response) -> list[dict[str, Any]]:
@@ -122,7 +122,8 @@ async def test_a_message_may_hold_results_and_words(client: httpx.AsyncClient) -
         ({"tool_choice": {"type": "tool", "name": "x"}}, "tool_choice"),
         ({"tool_choice": {"type": "tool"}}, "tool_choice.name"),
         ({"tool_choice": {"type": "any"}}, "tool_choice"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking"),
+        ({"thinking": {"type": "sometimes"}}, "thinking.type"),
+        ({"output_config": {"effort": "high"}}, "output_config"),
         ({"stop": "x"}, "stop"),
     ],
 )
@@ -220,3 +221,39 @@ async def test_what_a_response_cannot_be_is_named(
     response = await respond(client, **fields)
     assert response.status_code == 400
     assert response.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_stop_sequence_that_was_met_is_named(
+    client: httpx.AsyncClient, stream: bool
+) -> None:
+    response = await message(client, stop_sequences=["friend", "there"], stream=stream)
+    end = named_events(response)[-2]["delta"] if stream else response.json()
+    assert (end["stop_reason"], end["stop_sequence"]) == ("stop_sequence", "there")
+
+
+async def test_a_message_may_have_a_given_form(client: httpx.AsyncClient) -> None:
+    form = {"type": "json_schema", "schema": {"type": "string"}}
+    assert (await message(client, output_config={"format": form})).status_code == 200
+    refused = await message(client, output_config={"format": form}, tools=[WARMTH])
+    assert refused.json()["error"]["param"] == "output_config.format"
+
+
+@pytest.mark.parametrize("knowing_template", ["{{ enable_thinking }}"], indirect=True)
+@pytest.mark.parametrize(
+    ("thinking", "shown"), [("disabled", "False"), ("enabled", "True"), ("adaptive", "True")]
+)
+async def test_thoughts_are_turned_on_and_off_where_the_template_can_be_told(
+    client: httpx.AsyncClient, thinking: str, shown: str
+) -> None:
+    async def num_tokens(**fields: Any) -> int:
+        body = {"messages": HI, **fields}
+        counted = (await client.post("/v1/messages/count_tokens", json=body)).json()
+        answered = (await message(client, **fields)).json()["usage"]
+        assert counted["input_tokens"] == (
+            answered["input_tokens"] + answered["cache_read_input_tokens"]
+        )
+        return int(counted["input_tokens"])
+
+    told = await num_tokens(thinking={"type": thinking, "budget_tokens": 1024})
+    assert told - await num_tokens() == len(shown)
