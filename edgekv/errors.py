@@ -2,6 +2,7 @@
 
 EdgeKVError
 ├── ModelError          (the file is missing, damaged, or not a model llama.cpp can open)
+│   └── DamagedModel    (a file is cut, or the files of a set do not belong together)
 ├── DoesNotFit          (no plan satisfies the request in this memory)
 ├── EngineDied          (the engine process ended while it was needed)
 ├── HubError            (a hub cannot be reached, refuses, or sends something else than the file)
@@ -31,6 +32,10 @@ class EdgeKVError(Exception):
 
 class ModelError(EdgeKVError):
     code = "model_error"
+
+
+class DamagedModel(ModelError):
+    code = "damaged_model"
 
 
 class DoesNotFit(EdgeKVError):

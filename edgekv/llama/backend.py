@@ -16,12 +16,12 @@ from edgekv.errors import ModelError, Unavailable
 from edgekv.llama import allocation, library
 from edgekv.llama.context import LlamaContext
 from edgekv.llama.embedding import EmbeddingContext
+from edgekv.llama.file_check import check_file
 from edgekv.llama.gguf import Header
 from edgekv.llama.grammar import GrammarCompiler
 from edgekv.llama.likelihoods import Likelihoods
 from edgekv.llama.model import (
     LlamaModel,
-    check_file,
     facts,
     open_with_weights,
     open_without_weights,

@@ -40,8 +40,9 @@ class Header:
     """Scalars and texts as they are, short arrays as "[a, b, …]", booleans as true/false."""
     tensor_bytes: int
     """Sum of the tensors as stored."""
-    expected_file_bytes: int
+    file_bytes: int
     """Where the last tensor ends; a shorter file is cut."""
+    num_tensors: int
 
 
 class _InitParams(ctypes.Structure):
@@ -71,7 +72,8 @@ def _read(functions: dict[str, Callable[..., Any]], handle: int) -> Header:
         size = functions["gguf_get_tensor_size"](handle, i)
         total += size
         end = max(end, functions["gguf_get_tensor_offset"](handle, i) + size)
-    return Header(metadata, total, functions["gguf_get_data_offset"](handle) + end)
+    start = functions["gguf_get_data_offset"](handle)
+    return Header(metadata, total, start + end, functions["gguf_get_n_tensors"](handle))
 
 
 def _value(functions: dict[str, Callable[..., Any]], handle: int, index: int) -> str | None:

@@ -9,11 +9,9 @@ from llama_cpp import llama_cpp as api
 
 from edgekv.core.plan import ModelFacts
 from edgekv.errors import ModelError
-from edgekv.llama.gguf import Header, read_header
+from edgekv.llama.gguf import Header
 from edgekv.llama.library import LogRecorder
 from edgekv.llama.vocabulary import LlamaVocabulary
-
-_MAGIC = b"GGUF"
 
 
 class LlamaModel:
@@ -25,33 +23,6 @@ class LlamaModel:
 
     def close(self) -> None:
         api.llama_model_free(self.handle)
-
-
-def check_file(path: str, log: LogRecorder) -> Header:
-    """The header of a whole GGUF file. Raises `ModelError` saying what is wrong with it."""
-    file = Path(path)
-    try:
-        with file.open("rb") as stream:
-            magic = stream.read(4)
-    except FileNotFoundError:
-        raise ModelError(f"There is no model file at {path}; check the path.") from None
-    except IsADirectoryError:
-        raise ModelError(f"{path} is a folder; name the .gguf file in it.") from None
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}.") from None
-    if magic != _MAGIC:
-        raise ModelError(f"{path} is not a GGUF model; download a .gguf file of the model.")
-    with log.recording():
-        header = read_header(path)
-    if header is None:
-        raise ModelError(f"{path} is damaged ({log.last_error()}); download it again.")
-    size = file.stat().st_size
-    if size < header.expected_file_bytes:
-        raise ModelError(
-            f"{path} is cut short: it should have {header.expected_file_bytes:,} bytes "
-            f"and has {size:,}; download it again."
-        )
-    return header
 
 
 def open_without_weights(path: str, gpu_layers: int, log: LogRecorder) -> LlamaModel:
@@ -100,7 +71,7 @@ def facts(path: str, header: Header, model: LlamaModel) -> ModelFacts:
         path=path,
         name=metadata.get("general.name") or Path(path).stem,
         architecture=metadata.get("general.architecture", "unknown"),
-        file_bytes=Path(path).stat().st_size,
+        file_bytes=header.file_bytes,
         context_train=api.llama_model_n_ctx_train(handle),
         num_layers=api.llama_model_n_layer(handle),
         num_vocab=vocabulary.num_tokens,

@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from edgekv.core.splits import read_split_name
 from edgekv.errors import ModelError
 from edgekv.models.catalogue import STARTER, CatalogueModel, catalogue, catalogue_name, unknown_name
 from edgekv.models.reference import HubReference, is_hub_reference, read_hub_reference
 from edgekv.models.shelf import LocalModel, files_of, local_models, models_in
-from edgekv.models.splits import read_split_name
 
 _MOST_NAMED = 8
 """Models that a refusal lists."""

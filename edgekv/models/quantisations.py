@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from edgekv.core.splits import read_split_name
 from edgekv.errors import ModelError
 from edgekv.models.hub import HubFile, Listing
-from edgekv.models.splits import read_split_name
 
 USUAL = ("Q4_K_M", "MXFP4", "Q4_0", "Q4_K_S", "Q5_K_M", "Q8_0")
 """What to take when the user names none, the first that is there: four bits lose little."""

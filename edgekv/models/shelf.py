@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgekv.core.splits import read_split_name
 from edgekv.models.folders import Origin, other_folders, own_folders
 from edgekv.models.quantisations import quantisation_label
-from edgekv.models.splits import read_split_name
 
 SUFFIX = ".gguf"
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
