@@ -24,7 +24,7 @@ from edgekv.core.plan import (
     PlannedModel,
 )
 from edgekv.engine.compiling import Compiled
-from edgekv.engine.process import EngineProcess
+from edgekv.engine.process import EngineProcess, Leave
 from edgekv.service import planning
 from edgekv.service.engine_client import SECONDS_OF_SILENCE, EngineClient
 from edgekv.service.engine_log import EngineLog
@@ -133,14 +133,14 @@ class InLoopEngine:
             self._wake()
 
 
-class _Inbox(SimpleQueue[Command | Compiled]):
+class _Inbox(SimpleQueue[Command | Compiled | Leave]):
     """Wakes the engine, whichever thread fills it."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
 
     def put(
-        self, item: Command | Compiled, block: bool = True, timeout: float | None = None
+        self, item: Command | Compiled | Leave, block: bool = True, timeout: float | None = None
     ) -> None:
         super().put(item)
         self._wake()
