@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -15,6 +16,7 @@ from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, warm_option
 from edgekv.cli.plain_chat import answer_once, converse, is_dumb_terminal, read_question
 from edgekv.errors import EdgeKVError
+from edgekv.history.archive import Archive
 from edgekv.service.conduct import AS_USUAL
 from edgekv.service.conversation import ChatModel
 from edgekv.service.warm import WarmPrompt
@@ -23,8 +25,23 @@ from edgekv.service.worker import Worker
 if TYPE_CHECKING:
     from edgekv.service.attached import AttachedWorker
 
+SIGNALLED = 128
+"""Exit codes from here on are those of programs that a signal ended."""
 
-@click.command()
+
+class ChatCommand(click.Command):
+    """A lone argument of several words is what to ask, unless there is such a file."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        model = ctx.params["model"]
+        if model and len(model.split()) > 1 and not Path(model).exists():
+            if ctx.params["prompt"] is not None:
+                raise click.UsageError("Ask one thing: in quotes, or with -p.", ctx)
+            ctx.params.update(model=None, prompt=model)
+        return super().invoke(ctx)
+
+
+@click.command(cls=ChatCommand)
 @budget_options
 @warm_option
 @click.option("-p", "--prompt", metavar="TEXT", help="Ask this; what is on stdin follows it.")
@@ -35,23 +52,45 @@ if TYPE_CHECKING:
     metavar="auto|none|URL",
     help="Use the model of a running server: one on this machine, none, or that at URL.",
 )
+@click.option(
+    "--continue", "begins", flag_value="last", help="Go on with the conversation changed last."
+)
+@click.option(
+    "--unsaved", "begins", flag_value="unsaved", help="Save nothing of what is said this time."
+)
 def command(
-    path: str, wish: Wish, prompt: str | None, warm: tuple[WarmPrompt, ...], attach: str
+    path: str,
+    wish: Wish,
+    prompt: str | None,
+    warm: tuple[WarmPrompt, ...],
+    attach: str,
+    begins: str | None,
 ) -> None:
     """Talk to a model in the terminal.
 
-    With -p, or with a pipe on either side, the answer alone goes to stdout:
+    With a question in quotes or -p, or with a pipe on either side, the answer alone goes to
+    stdout, and nothing is saved:
 
-        git diff | edgekv chat -p "Write a commit message"
+        git diff | edgekv chat "Write a commit message"
     """
     server = _server(attach, path, wish, warms=bool(warm))
     model = ChatModel(server or Worker(path, wish, replace(AS_USUAL, warm=warm)))
     if prompt is not None or not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
         answer_once(model, read_question(prompt))
-    elif is_dumb_terminal() or not _is_terminal(sys.stderr):
-        converse(model)
+        return
+    archive = _archive(begins)
+    name = f"attached to {server.where}" if server else Path(path).stem
+    if is_dumb_terminal() or not _is_terminal(sys.stderr):
+        converse(model, name, archive)
     else:
-        _run_app(model, f"attached to {server.where}" if server else Path(path).stem)
+        _run_app(model, name, archive, lambda other: ChatModel(Worker(str(other), wish)))
+
+
+def _archive(begins: str | None) -> Archive:
+    archive = Archive(None) if begins == "unsaved" else Archive.of_user()
+    if begins == "last":
+        archive.resume_last()
+    return archive
 
 
 def _server(attach: str, path: str, wish: Wish, *, warms: bool) -> AttachedWorker | None:
@@ -75,18 +114,23 @@ def _is_given(name: str) -> bool:
     return source is ParameterSource.COMMANDLINE
 
 
-def _run_app(model: ChatModel, model_name: str) -> None:
+def _run_app(
+    model: ChatModel, model_name: str, archive: Archive, open_model: Callable[[Path], ChatModel]
+) -> None:
     from edgekv.config.settings_file import read_settings
     from edgekv.tui.app import ChatApp
 
     settings = read_settings()
-    app = ChatApp(model, model_name, settings.theme, settings.keys)
+    app = ChatApp(model, model_name, settings.theme, settings.keys, archive, open_model)
 
     async def run() -> EdgeKVError | None:
         try:
             return await app.run_async()
         finally:
-            await model.close()
+            # What a signal ended is opened again the next time.
+            app.chat.dialogue.close(orderly=(app.return_code or 0) < SIGNALLED)
+            archive.close()
+            await app.chat.model.close()
 
     error = asyncio.run(run())
     if error is not None:

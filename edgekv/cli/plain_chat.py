@@ -13,7 +13,10 @@ from typing import TextIO
 import click
 
 from edgekv.errors import EdgeKVError
-from edgekv.service.conversation import AnswerStats, ChatModel, Conversation
+from edgekv.history.archive import Archive
+from edgekv.history.dialogue import Dialogue
+from edgekv.history.entries import ConversationId, Ending
+from edgekv.service.conversation import AnswerStats, ChatModel
 from edgekv.service.worker import LoadStep, State
 from edgekv.tui.visible import visible
 from edgekv.tui.words import load_words, notice_words
@@ -48,67 +51,90 @@ def answer_once(model: ChatModel, question: str) -> None:
         raise click.ClickException("The standard output is closed, so there is no way to answer.")
     _take_any_text(sys.stdout)
     try:
-        asyncio.run(_answer_once(model, Conversation().ask(question)))
+        asyncio.run(_answer_once(model, question))
     except BrokenPipeError:
         # Python flushes stdout once more when it ends; give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
 
 
-async def _answer_once(model: ChatModel, asked: Conversation) -> None:
+async def _answer_once(model: ChatModel, question: str) -> None:
+    # Pipes carry what people would not put into a list of conversations.
+    dialogue = Dialogue(Archive(None))
+    dialogue.ask(question)
+    dialogue.begin_answer("")
     try:
         await model.start(_tell_progress())
         write = _write_visible if sys.stdout.isatty() else _write
-        _say(notice_words(await _write_answer(model, asked, write), None))
+        _say(notice_words(await _write_answer(model, dialogue, write), None))
     finally:
         await model.close()
 
 
-def converse(model: ChatModel) -> None:
+def converse(model: ChatModel, model_name: str, archive: Archive) -> None:
     """Ask and answer until stdin ends. Ctrl+C stops an answer, or at the prompt the program."""
     _take_any_text(sys.stdin)
     _take_any_text(sys.stdout)
+    dialogue = Dialogue(archive)
     # The loop only turns while there is something to answer, so that Ctrl+C and plain reading
     # work at the prompt.
     with asyncio.Runner() as runner:
         try:
+            if archive.to_open is not None:
+                _show_last(dialogue, archive.to_open)
+            _say(archive.problem)
             runner.run(model.start(_tell_progress()))
-            conversation = Conversation()
             _write("> ")
             while question := sys.stdin.readline():
                 if question.strip():
-                    conversation = runner.run(_reply(model, conversation, question.strip()))
+                    runner.run(_reply(model, model_name, dialogue, question.strip()))
                 _write("> ")
             _write("\n")
         finally:
+            archive.close()
             runner.run(model.close())
 
 
-async def _reply(model: ChatModel, conversation: Conversation, question: str) -> Conversation:
-    """The conversation with one more answer, as far as it came."""
-    asked = conversation.ask(question)
-    said: list[str] = []
+def _show_last(dialogue: Dialogue, conversation: ConversationId) -> None:
+    """Go on with a conversation, at whose end the user finds themselves again."""
+    dialogue.open(conversation)
+    last = dialogue.entries[-1]
+    mark = "> " if last.message.role == "user" else ""
+    ending = "" if last.ending in {None, Ending.WHOLE} else f" [{last.ending}]"
+    _write_visible(f"{mark}{last.message.content}{ending}\n")
 
-    def write(text: str) -> None:
-        said.append(text)
-        _write_visible(text)
 
+async def _reply(model: ChatModel, name: str, dialogue: Dialogue, question: str) -> None:
+    """One more answer, as far as it comes."""
+    dialogue.ask(question)
+    dialogue.begin_answer(name)
+    ending = Ending.WHOLE
     try:
-        _say(notice_words(await _write_answer(model, asked, write), None))
+        _say(notice_words(await _write_answer(model, dialogue, _write_visible), None))
     except EdgeKVError as error:
+        ending = Ending.BROKEN_OFF
         _say(notice_words(AnswerStats(), error))
     except asyncio.CancelledError:
+        ending = Ending.STOPPED
         _write("\n")
-    return asked.reply("".join(said)) if said else conversation
+    if dialogue.answer_is_empty:
+        dialogue.withdraw_answer()
+        dialogue.withdraw_question()
+    else:
+        dialogue.end_answer(ending)
 
 
 async def _write_answer(
-    model: ChatModel, asked: Conversation, write: Callable[[str], None]
+    model: ChatModel, dialogue: Dialogue, write: Callable[[str], None]
 ) -> AnswerStats:
-    stats, last = AnswerStats(), ""
-    async with aclosing(model.answer(asked)) as parts:
+    """Write what is said, and tell a person that there is thinking before it."""
+    stats, last, thinks = AnswerStats(), "", False
+    async with aclosing(model.answer(dialogue.conversation)) as parts:
         async for part in parts:
-            stats, last = part.stats, part.text or last
+            if part.thought and not thinks:
+                _talk("(thinking)\n")
+            stats, last, thinks = part.stats, part.text or last, thinks or bool(part.thought)
+            dialogue.grow(part)
             write(part.text)
     if not last.endswith("\n"):
         write("\n")

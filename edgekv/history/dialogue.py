@@ -100,6 +100,11 @@ class Dialogue:
         if self._clock() - self._draft.last_write >= SECONDS_BETWEEN_WRITES:
             self._write_piece()
 
+    @property
+    def answer_is_empty(self) -> bool:
+        """Whether nothing came of the answer that is being written."""
+        return self._draft is not None and self._draft.is_empty
+
     def end_answer(self, ending: Ending) -> None:
         """The answer is what there is of it by now."""
         draft, self._draft = self._draft, None
@@ -139,12 +144,12 @@ class Dialogue:
         self.title, self.entries, self._head = title, kept, kept[-1].id
         self._saving(self._begin)
 
-    def start_from(self, messages: Sequence[Message], title: str) -> None:
-        """Leave this conversation for a new one that begins with these messages."""
+    def start_from(self, remarks: Sequence[Remark], title: str) -> None:
+        """Leave this conversation for a new one that begins with these remarks."""
         self.new()
         self.title = title
-        for message in messages:
-            self._append(Remark(message))
+        for remark in remarks:
+            self._append(remark)
 
     def set_system(self, text: str) -> None:
         """Tell the model something else before everything else; nothing if `text` is empty."""

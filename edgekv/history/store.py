@@ -21,6 +21,7 @@ import msgspec
 from edgekv.config.places import data_folder
 from edgekv.history.database import Database, blob, text
 from edgekv.history.entries import ConversationId, Ending, Entry, EntryId, Listed, Opened, Remark
+from edgekv.history.imports import Imported
 from edgekv.history.records import MESSAGE_COLUMNS, columns_of, entry_of, stats_of, written
 from edgekv.history.sent import SentTexts
 from edgekv.history.writers import own_mark, still_runs
@@ -182,6 +183,20 @@ class History:
                     "UPDATE message SET conversation = ? WHERE id = ?", (conversation, entry)
                 )
         return Appended(conversation, entry)
+
+    def take_in(self, imported: Imported) -> ConversationId:
+        """A conversation of another program with all its branches."""
+        with self._database.writing() as connection:
+            conversation = self._begin(connection, imported.title, None)
+            entries: list[EntryId] = []
+            for node in imported.nodes:
+                after = None if node.parent is None else entries[node.parent]
+                entries.append(self._insert(connection, conversation, after, node.remark))
+            connection.execute(
+                "UPDATE conversation SET head = ? WHERE id = ?",
+                (None if imported.head is None else entries[imported.head], conversation),
+            )
+        return conversation
 
     def grow(self, entry: EntryId, said: str, thought: str, stats: AnswerStats) -> None:
         """More of an answer. What this costs does not depend on how much there is."""

@@ -6,13 +6,14 @@ import asyncio
 import time
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.theme import Theme
 from textual.timer import Timer
 from textual.widgets import Static
 
 from edgekv.tui.line import Line
-from edgekv.tui.markdown import GrowingMarkdown, StandingMarkdown, code_theme, cut_settled
+from edgekv.tui.markdown import GrowingMarkdown, StandingMarkdown, code_in, code_theme, cut_settled
+from edgekv.tui.spoken import Spoken
+from edgekv.tui.thought import ThoughtLine
 from edgekv.tui.visible import visible
 
 SECONDS_BETWEEN_DRAWS = 0.1
@@ -34,39 +35,61 @@ class Standing(Static):
         self._draw(self.app.current_theme)
         self.app.theme_changed_signal.subscribe(self, self._draw)
 
+    def action_copy_code(self, number: int) -> None:
+        self.app.copy_to_clipboard(code_in(self._text)[number])
+        self.notify("Copied the code", timeout=2)
+
     def _draw(self, theme: Theme) -> None:
         self.update(StandingMarkdown(self._text, code_theme(theme.ansi, theme.dark)))
 
 
-class Answer(Vertical):
-    """Text that stands, text that grows, and figures."""
+class Answer(Spoken):
+    """What was thought, text that stands, text that grows, and figures."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.text = ""
+        """The exact text once it is finished."""
         self._pending = ""
         self._words = ""
         self._has_gaps = False
         self._rest_until = 0.0
-        self._growing = GrowingMarkdown()
+        self._thought = ThoughtLine()
+        self._growing: GrowingMarkdown | None = GrowingMarkdown()
         self._figures = Line("", classes="figures")
         self._drawing = asyncio.Lock()
         self._timer: Timer | None = None
 
+    @classmethod
+    def finished(cls, position: int, text: str, thought: str, figures: str) -> Answer:
+        """One that was written before."""
+        answer = cls(position)
+        answer.text, answer._growing, answer._words = text, None, figures
+        answer._thought.end(thought)
+        return answer
+
     def compose(self) -> ComposeResult:
-        yield self._growing
+        if self._thought.has_words or self._growing is not None:
+            yield self._thought
+        yield self._growing if self._growing is not None else Standing(self.text)
         yield self._figures
 
     def on_mount(self) -> None:
-        self._timer = self.set_interval(SECONDS_BETWEEN_DRAWS, self._draw)
+        self._figures.show(self._words)
+        if self._growing is not None:
+            self._timer = self.set_interval(SECONDS_BETWEEN_DRAWS, self._draw)
 
-    def grow(self, text: str, figures: str) -> None:
+    def grow(self, text: str, figures: str, thought: str = "") -> None:
         """Append text; it is drawn with what else arrives in the same moment."""
         self._pending += text
         self._words = figures
+        self._thought.grow(thought)
 
-    async def finish(self, text: str, figures: str) -> None:
+    async def finish(self, text: str, figures: str, thought: str = "") -> None:
         """Stand still with the whole text."""
         await self.stop_drawing()
+        self.text = text
+        assert self._growing is not None
         with self.app.batch_update():
             if self._has_gaps:
                 await self.query_children(Standing).remove()
@@ -75,6 +98,9 @@ class Answer(Vertical):
                 rest = self._growing.source + visible(self._pending)
             await self._growing.remove()
             await self.mount(Standing(rest), before=self._figures)
+            if not thought:
+                await self._thought.remove()
+        self._thought.end(thought)
         self._figures.show(figures)
 
     async def stop_drawing(self) -> None:
@@ -83,12 +109,19 @@ class Answer(Vertical):
             if self._timer is not None:
                 self._timer.stop()
 
+    def toggle(self) -> None:
+        self._thought.toggle()
+
+    def code(self) -> tuple[str, ...]:
+        return code_in(self.text)
+
     async def _draw(self) -> None:
         async with self._drawing:
             began = time.monotonic()
-            if began < self._rest_until:
+            if began < self._rest_until or self._growing is None:
                 return
             self._figures.show(self._words)
+            self._thought.draw()
             text, self._pending = self._pending[:MOST_GROWING], self._pending[MOST_GROWING:]
             if text:
                 await self._growing.append(visible(text))
@@ -103,6 +136,7 @@ class Answer(Vertical):
         self._rest_until = now + RESTS * (now - began)
 
     async def _settle(self) -> None:
+        assert self._growing is not None
         cut = cut_settled(self._growing.source)
         if cut.settled:
             self._has_gaps |= cut.leaves_gap

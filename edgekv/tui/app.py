@@ -20,10 +20,11 @@ from textual.theme import Theme
 
 from edgekv.config.spelling import nearest
 from edgekv.errors import EdgeKVError, SettingsError
+from edgekv.history.archive import Archive
 from edgekv.service.conversation import ChatModel
 from edgekv.service.host import ModelHost
 from edgekv.service.model_supply import ModelSupply
-from edgekv.tui.chat import ChatScreen
+from edgekv.tui.chat import ChatScreen, OpenModel
 from edgekv.tui.engine_screen import EngineScreen
 from edgekv.tui.help_screen import HelpScreen
 from edgekv.tui.keymap import keymap_of
@@ -67,11 +68,16 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         model_name: str,
         theme: str | None = None,
         keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        archive: Archive | None = None,
+        open_model: OpenModel | None = None,
     ) -> None:
-        """`theme` and `keys` are the settings'. Raises `SettingsError` for unknown ones."""
+        """`theme` and `keys` are the settings'. Raises `SettingsError` for unknown ones.
+
+        Without an `archive` nothing is saved; without `open_model` no other model is opened.
+        """
         # Sixteen colours cannot be mixed, and no colour at all means the terminal's own two.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
-        self.chat = ChatScreen(model, model_name)
+        self.chat = ChatScreen(model, model_name, archive or Archive(None), open_model)
         self._views: dict[str, Callable[[], Screen[None]]] = {
             "engine": lambda: EngineScreen(self._host),
             "models": lambda: ModelsScreen(self._supply, self._open_file),
@@ -118,7 +124,8 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         chat = self.chat
         commands = (
-            ("New conversation", "Forget this one", "new", chat.action_new),
+            ("New conversation", "This one is in the list", "new", chat.action_new),
+            ("Conversations", "Find, open, rename, delete", "", chat.action_toggle_list),
             ("Ask again", "Throw the last answer away", "regenerate", chat.action_regenerate),
             ("Copy the last answer", "Its exact text", "copy", chat.action_copy),
             ("Engine", "Cells, slots and how it flows", "", partial(self.action_view, "engine")),
@@ -139,7 +146,7 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
             prompt.move_cursor(prompt.cursor_location)
-        elif self.chat.turn is not None:
+        elif self.chat.talk.turn is not None:
             self.chat.action_stop()
         else:
             self.exit()

@@ -1,11 +1,11 @@
-"""The chat screen: asks, draws what is answered, and shows what memory it takes."""
+"""The chat screen: the conversation, the message box, and what memory it all takes."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TypeAlias
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,34 +14,34 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Static
-from textual.worker import Worker as Task
 
-from edgekv.core.events import FinishReason
-from edgekv.errors import EdgeKVError, PromptTooLong
-from edgekv.service.conversation import AnswerPart, AnswerStats, ChatModel, Conversation
+from edgekv.errors import EdgeKVError, NotSaved
+from edgekv.history.archive import Archive
+from edgekv.history.dialogue import Dialogue
+from edgekv.service.conversation import ChatModel
 from edgekv.service.worker import LoadStep, State
-from edgekv.tui.answer import Answer
+from edgekv.tui.command_actions import CommandActions
+from edgekv.tui.commands import is_command
+from edgekv.tui.composer import Composer
+from edgekv.tui.conversation_list import ConversationList
 from edgekv.tui.keys import CHAT_KEYS
 from edgekv.tui.line import Line
 from edgekv.tui.meters import MemoryBar, memory_parts
 from edgekv.tui.prompt_input import PromptInput
+from edgekv.tui.spoken import Spoken
+from edgekv.tui.talk import Talk
 from edgekv.tui.transcript import Transcript
-from edgekv.tui.words import choice_words, ending_words, notice_words, read_context, stats_words
+from edgekv.tui.words import choice_words, read_context
 
 SECONDS_BETWEEN_LOOKS = 0.25
 """How often the memory bar looks at the engine's last snapshot."""
+BROKEN_OFF = (
+    "EdgeKV ended in the middle of this answer; here is what there was of it. "
+    "Ctrl+R asks again, Ctrl+N begins a new conversation."
+)
 
-
-@dataclass(eq=False)
-class Turn:
-    """One question on its way to an answer."""
-
-    asked: Conversation
-    question: Line
-    answer: Answer
-    text: str = ""
-    stats: AnswerStats = field(default_factory=AnswerStats)
-    task: Task[None] | None = None
+OpenModel: TypeAlias = Callable[[Path], ChatModel]
+"""The model in a file, not started yet, opened as the user wished when EdgeKV was started."""
 
 
 class ChatScreen(Screen[None]):
@@ -57,57 +57,85 @@ class ChatScreen(Screen[None]):
     class Ready(Message):
         """The model answers from now on."""
 
-    @dataclass
-    class Grew(Message):
-        turn: Turn
-        part: AnswerPart
-
-    @dataclass
-    class Ended(Message):
-        """The turn is over; without an `error` it was finished or stopped."""
-
-        turn: Turn
-        error: EdgeKVError | None
-
-    def __init__(self, model: ChatModel, model_name: str) -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        model_name: str,
+        archive: Archive,
+        open_model: OpenModel | None = None,
+    ) -> None:
+        """Without `open_model` no other model can be opened."""
         super().__init__()
-        self._model, self._model_name = model, model_name
-        self._is_ready = asyncio.Event()
-        self.conversation = Conversation()
-        self._num_held = 0
-        self.turn: Turn | None = None
+        self.archive, self.open_model = archive, open_model
+        self.dialogue = Dialogue(archive)
+        self.talk = Talk(self.dialogue, model, model_name)
+        self._commands = CommandActions(self)
+        self._shown_problem = ""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="title"):
             yield Static("EdgeKV", id="product")
-            yield Line(self._model_name, classes="model")
+            yield Line(self.talk.model_name, classes="model")
+            yield Line("", classes="unsaved")
             yield Line("", classes="choice")
-        yield Transcript()
-        yield PromptInput(id="prompt")
+        with Horizontal(id="middle"):
+            yield ConversationList(self.archive, self.dialogue)
+            yield self.talk
+        yield Composer(self.talk.check_room, self._commands.arguments)
         yield MemoryBar(id="memory")
-        yield Footer()
+        yield Footer(show_command_palette=False)
         yield Static("window too small", id="too-small")
 
-    def on_mount(self) -> None:
-        self.query_one(PromptInput).focus()
+    async def on_mount(self) -> None:
+        self.prompt.focus()
+        self.prompt.remember(self.archive.history.sent.all())
         self.run_worker(self._load(), group="load")
         self.set_interval(SECONDS_BETWEEN_LOOKS, self._look)
+        if self.archive.to_open is not None:
+            await self.talk.open(self.archive.to_open)
+        if self.archive.was_broken_off:
+            await self.talk.transcript.add_notice(BROKEN_OFF)
+
+    @property
+    def prompt(self) -> PromptInput:
+        return self.query_one(PromptInput)
 
     # --- the model ---
 
     @property
     def model(self) -> ChatModel:
         """What the conversation talks to now."""
-        return self._model
+        return self.talk.model
 
     async def _load(self) -> None:
         try:
-            await self._model.start(self._hear)
+            await self.model.start(self._hear)
         except EdgeKVError as error:
             self.app.exit(error, return_code=1)
         else:
-            self._is_ready.set()
-            self.post_message(self.Ready())
+            self._welcome_model()
+
+    def _welcome_model(self) -> None:
+        self.talk.is_ready.set()
+        self.post_message(self.Ready())
+
+    async def exchange_model(self, model: ChatModel, name: str) -> None:
+        """Go on with another model, or with this one if that cannot be opened.
+
+        Raises the `EdgeKVError` of that one. Two at once might not fit, so this one goes first.
+        """
+        before, before_name = self.model, self.talk.model_name
+        self.talk.is_ready.clear()
+        await before.close()
+        try:
+            self.talk.model, self.talk.model_name = model, name
+            await model.start(self._hear)
+        except EdgeKVError:
+            self.talk.model, self.talk.model_name = before, before_name
+            await before.start(self._hear)
+            raise
+        finally:
+            self._welcome_model()
 
     def _hear(self, step: LoadStep) -> None:
         self.post_message(self.Loading(step))
@@ -119,131 +147,145 @@ class ChatScreen(Screen[None]):
             self.query_one(MemoryBar).parts = ()
 
     @on(Ready)
-    def _look(self) -> None:
+    def _show_name(self) -> None:
+        self.query_one("#title .model", Line).show(self.talk.model_name)
+        self._look()
 
-        worker = self._model.worker
+    @on(Talk.Changed)
+    def _look(self) -> None:
+        worker = self.model.worker
         if worker.plan is not None and worker.state is State.READY:
             self.query_one(".choice", Line).show(choice_words(worker.plan))
             self.query_one(MemoryBar).parts = memory_parts(worker.plan, worker.snapshot)
             self._show_context(worker.plan.choice.context_length)
+        self.query_one(".unsaved", Line).show("" if self.archive.is_saved else "not saved")
+        if self.archive.problem != self._shown_problem:
+            self.call_later(self._say_unsaved)
 
-    # --- a turn, from question to answer ---
+    async def _say_unsaved(self) -> None:
+        if self.archive.problem != self._shown_problem:
+            self._shown_problem = self.archive.problem
+            await self.talk.transcript.add_notice(
+                f"{self._shown_problem} This conversation goes on unsaved; /export writes it."
+            )
 
-    @on(PromptInput.Sent)
-    async def _take_question(self, message: PromptInput.Sent) -> None:
-        prompt = self.query_one(PromptInput)
-        if self.turn is not None:
-            prompt.border_title = "one answer at a time · esc stops this one"
-            return
-        prompt.accept()
-        await self._begin(self.conversation.ask(message.text), Line(message.text, "question"))
-
-    async def _begin(self, asked: Conversation, question: Line) -> None:
-        self.turn = turn = Turn(asked, question, Answer())
-        await self.query_one(Transcript).begin_turn(question, turn.answer)
-        turn.answer.grow("", "reading" if self._is_ready.is_set() else "waiting for the model")
-        turn.task = self.run_worker(self._write(turn), group="answer")
+    @on(Talk.Changed)
+    def _refresh_keys(self) -> None:
+        if self.talk.turn is None:
+            self.prompt.border_title = None
+        self.query_one(ConversationList).refresh_list()
         self.refresh_bindings()
-
-    async def _write(self, turn: Turn) -> None:
-        error: EdgeKVError | None = None
-        try:
-            await self._is_ready.wait()
-            async with aclosing(self._model.answer(turn.asked)) as parts:
-                async for part in parts:
-                    self.post_message(self.Grew(turn, part))
-        except EdgeKVError as failure:
-            error = failure
-        finally:
-            self.post_message(self.Ended(turn, error))
-
-    @on(Grew)
-    def _draw_part(self, message: Grew) -> None:
-        turn = message.turn
-        if turn is self.turn:
-            turn.text += message.part.text
-            turn.stats = message.part.stats
-            turn.answer.grow(message.part.text, stats_words(turn.stats))
-
-    @on(Ended)
-    async def _end_turn(self, message: Ended) -> None:
-        turn, error = message.turn, message.error
-        if turn is not self.turn:
-            return
-        self.turn = None
-        self.query_one(PromptInput).border_title = None
-        if turn.text or turn.stats.reason is not None:
-            self.conversation = turn.asked.reply(turn.text)
-            self._num_held = turn.stats.num_held
-            await turn.answer.finish(turn.text, ending_words(turn.stats, error))
-        else:
-            await self._withdraw(turn)
-        if notice := notice_words(turn.stats, error):
-            is_full = turn.stats.reason is FinishReason.LENGTH or isinstance(error, PromptTooLong)
-            hint = " Ctrl+N begins a new conversation." if is_full else ""
-            await self.query_one(Transcript).add_notice(notice + hint)
-        self._look()
-        self.refresh_bindings()
-
-    async def _withdraw(self, turn: Turn) -> None:
-        """Take back a question that got no answer: its text goes to the message box."""
-        question = turn.asked.messages[-1].content
-        self.conversation = Conversation(turn.asked.messages[:-1])
-        await self.query_one(Transcript).take_away(turn.question, turn.answer)
-        self.query_one(PromptInput).put_back(question)
 
     def _show_context(self, context_length: int) -> None:
-        num_held = self.turn.stats.num_held if self.turn else self._num_held
-        reading = read_context(num_held, context_length)
-        prompt = self.query_one(PromptInput)
-        prompt.border_subtitle = reading.words
-        prompt.set_class(reading.level == "low", "-low")
-        prompt.set_class(reading.level == "out", "-out")
+        reading = read_context(self.talk.num_held, context_length)
+        self.prompt.border_subtitle = reading.words
+        self.prompt.set_class(reading.level == "low", "-low")
+        self.prompt.set_class(reading.level == "out", "-out")
+
+    # --- the message box ---
+
+    @on(PromptInput.Sent)
+    async def _take_text(self, message: PromptInput.Sent) -> None:
+        if is_command(message.text):
+            await self._run(message.text)
+        elif self.talk.turn is not None:
+            self.prompt.border_title = "one answer at a time · esc stops this one"
+        else:
+            self._accept(message.text)
+            text = self.query_one(Composer).with_files(message.text)
+            await self.talk.ask(text, message.text)
+
+    async def _run(self, text: str) -> None:
+        """A command that cannot be done stays in the box, under the reason."""
+        try:
+            await self._commands.run(text)
+        except (EdgeKVError, OSError) as error:
+            self.notify(str(error), severity="warning", markup=False)
+        else:
+            self._accept(text)
+
+    def _accept(self, text: str) -> None:
+        self.prompt.accept()
+        try:
+            self.archive.history.sent.add(text, self.dialogue.id)
+        except NotSaved as error:
+            self.archive.problem = self.archive.problem or str(error)
+
+    @on(Talk.GaveBack)
+    def _put_back(self, message: Talk.GaveBack) -> None:
+        self.prompt.put_back(message.text, replaces=message.replaces)
+        self.prompt.focus()
+
+    # --- what was said ---
+
+    @on(Spoken.LeaveChosen)
+    def _leave(self) -> None:
+        self.prompt.focus()
+
+    @on(Spoken.CopyChosen)
+    def _copy(self, message: Spoken.CopyChosen) -> None:
+        self.app.copy_to_clipboard(self.dialogue.entries[message.spoken.position].message.content)
+        self.notify("Copied it", timeout=2)
+
+    # --- the list ---
+
+    @on(ConversationList.Opened)
+    async def _open(self, message: ConversationList.Opened) -> None:
+        self._close_list()
+        if message.conversation is None:
+            await self.talk.start_over(self.dialogue.system)
+        elif message.conversation != self.dialogue.id:
+            await self.talk.open(message.conversation)
+
+    @on(ConversationList.Closed)
+    def _close_list(self) -> None:
+        self.query_one(ConversationList).close()
+        self.prompt.focus()
 
     # --- keys ---
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "stop":
-                return self.turn is not None
+                return self.talk.turn is not None
             case "regenerate":
-                return self.turn is None and self.conversation.last_answer is not None
+                return self.talk.can_ask_again
             case "copy":
-                return self.conversation.last_answer is not None
+                return self.dialogue.last_answer is not None
         return True
 
     def action_stop(self) -> None:
-        """Stop the answer; what there is of it stays."""
-        if self.turn is not None and self.turn.task is not None:
-            self.turn.task.cancel()
+        self.talk.stop()
 
     # Keys come in between any two steps of a turn's handlers; what follows waits for those.
 
     def action_new(self) -> None:
-        self.call_later(self._start_over)
+        self.talk.call_later(self.talk.start_over, self.dialogue.system)
 
     def action_regenerate(self) -> None:
-        self.call_later(self._ask_again)
-
-    async def _start_over(self) -> None:
-        self.action_stop()
-        self.turn, self.conversation, self._num_held = None, Conversation(), 0
-        self.query_one(PromptInput).border_title = None
-        await self.query_one(Transcript).clear()
-        self.refresh_bindings()
-
-    async def _ask_again(self) -> None:
-        if self.check_action("regenerate", ()):
-            question = self.query(".question").last(Line)
-            await self._begin(self.conversation.without_answer(), question)
+        self.talk.call_later(self.talk.ask_again)
 
     def action_copy(self) -> None:
-        self.app.copy_to_clipboard(self.conversation.last_answer or "")
+        self.app.copy_to_clipboard(self.dialogue.last_answer or "")
         self.notify("Copied the last answer", timeout=2)
 
-    def action_scroll(self, pages: int) -> None:
+    def action_go_back(self) -> None:
+        said = self.query(Spoken)
+        if said:
+            said.last().focus()
+
+    async def action_scroll(self, pages: int) -> None:
         transcript = self.query_one(Transcript)
-        if pages < 0:
+        if pages < 0 and transcript.scroll_offset.y == 0:
+            await transcript.show_earlier(self.dialogue.entries)
+        elif pages < 0:
             transcript.scroll_page_up()
         else:
             transcript.scroll_page_down()
+
+    def action_toggle_list(self) -> None:
+        conversations = self.query_one(ConversationList)
+        if conversations.display:
+            self._close_list()
+        else:
+            conversations.open()

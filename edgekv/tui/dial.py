@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from edgekv.tui.keys import DIAL_KEYS
 
-LABEL_WIDTH = 10
+LABEL_WIDTH = 12
 EARLIER, LATER = "<", ">"
 
 

@@ -32,6 +32,11 @@ SECONDS_BETWEEN_LOOKS = 0.5
 """A look costs the engine less than a thousandth of a step; drawing it costs more."""
 
 
+LABEL_WIDTH = 13
+SECONDS_WIDTH = 28
+"""For "1,234 ms, at most 1,234 ms"."""
+
+
 class EngineScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = ENGINE_KEYS
 
@@ -122,19 +127,20 @@ class EngineScreen(Screen[None]):
         )
 
     def _show_flow(self, report: Report) -> None:
-        width = max(0, self.query_one("#flow").content_size.width - 52)
+        width = max(0, self.query_one("#flow").content_size.width - LABEL_WIDTH - SECONDS_WIDTH)
         for name, label, values in (
-            ("gaps", "gap between tokens", report.gap_seconds),
+            ("gaps", "token gap", report.gap_seconds),
             ("first-tokens", "first token", report.first_token_seconds),
         ):
-            line = f"{label:<19} {words.seconds_words(values):<28} {words.spark(values, width)}"
+            told, bars = words.seconds_words(values), words.spark(values, width)
+            line = f"{label:<{LABEL_WIDTH}}{told:<{SECONDS_WIDTH}}{bars}"
             self.query_one(f".{name}", Line).show(line.rstrip())
         for name, label, told in (
             ("reuse", "prompts", words.reuse_words(report.snapshot)),
             ("suspensions", "suspended", words.suspension_words(report.snapshot)),
-            ("tiers", "cells and copies", words.tier_words(report)),
+            ("tiers", "KV", words.tier_words(report)),
         ):
-            self.query_one(f".{name}", Line).show(f"{label:<19} {told}")
+            self.query_one(f".{name}", Line).show(f"{label:<{LABEL_WIDTH}}{told}")
 
     async def _show_devices(self, report: Report) -> None:
         devices = self.query_one("#devices")

@@ -91,7 +91,7 @@ def reuse_words(snapshot: Snapshot) -> str:
         return "no prompt yet"
     words = f"{known / total:.0%} of {total:,} prompt tokens reused"
     if snapshot.prompt_tokens_restored:
-        words += f", {snapshot.prompt_tokens_restored:,} of them from the store"
+        words += f" ({snapshot.prompt_tokens_restored:,} restored)"
     return words
 
 
@@ -109,10 +109,10 @@ def tier_words(report: Report) -> str:
         return ""
     kv_bytes = sum(line.bytes for line in plan.lines if line.label == "kv")
     in_pool = kv_bytes * snapshot.cells_used // max(1, num_cells(report))
-    host = format_size(snapshot.store_host_bytes)
+    host, host_limit = snapshot.store_host_bytes, plan.choice.host_cache_bytes
     return (
-        f"pool {format_size(in_pool)} of {format_size(kv_bytes)} · "
-        f"host {host} of {format_size(plan.choice.host_cache_bytes)} · "
+        f"pool {format_size(in_pool)}/{format_size(kv_bytes)} · "
+        f"host {format_size(host)}/{format_size(host_limit)} · "
         f"disk {format_size(snapshot.store_disk_bytes)}"
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from textual.binding import Binding, BindingType
 
 PROMPT_KEYS: list[BindingType] = [
-    Binding("enter", "send", "Send", id="prompt.send", tooltip="Send the message"),
+    Binding("enter", "send", "Send", show=False, id="prompt.send", tooltip="Send the message"),
     Binding(
         "ctrl+j,shift+enter,alt+enter",
         "new_line",
@@ -32,6 +32,21 @@ PROMPT_KEYS: list[BindingType] = [
         id="prompt.down",
         tooltip="Go down; in the last line, show the message sent after",
     ),
+    Binding(
+        "tab",
+        "complete",
+        "Complete",
+        id="prompt.complete",
+        tooltip="Take the command that is marked in the list",
+    ),
+    Binding(
+        "escape",
+        "hide_list",
+        "Hide",
+        show=False,
+        id="prompt.hide",
+        tooltip="Hide the list of commands",
+    ),
 ]
 
 SPOKEN_KEYS: list[BindingType] = [
@@ -47,7 +62,7 @@ SPOKEN_KEYS: list[BindingType] = [
     Binding("c", "copy", "Copy", id="said.copy", tooltip="Copy the exact text"),
     Binding("y", "copy_code", "Code", id="said.code", tooltip="Copy the last piece of code in it"),
     Binding(
-        "enter,space", "toggle", "Unfold", id="said.unfold", tooltip="Show or hide what is folded"
+        "enter,space", "unfold", "Unfold", id="said.unfold", tooltip="Show or hide what is folded"
     ),
     Binding("escape", "leave", "Back", id="said.leave", tooltip="Go back to the message box"),
 ]
@@ -56,9 +71,30 @@ LIST_KEYS: list[BindingType] = [
     Binding("enter", "open", "Open", id="list.open", tooltip="Open this conversation"),
     Binding("up", "move(-1)", "Up", show=False, id="list.up", tooltip="The one before"),
     Binding("down", "move(1)", "Down", show=False, id="list.down", tooltip="The one after"),
-    Binding("ctrl+e", "rename", "Rename", id="list.rename", tooltip="Give it another name"),
-    Binding("ctrl+d", "delete", "Delete", id="list.delete", tooltip="Delete this conversation"),
-    Binding("ctrl+z", "undo", "Undo", id="list.undo", tooltip="Bring back what was deleted last"),
+    Binding(
+        "ctrl+e",
+        "rename",
+        "Rename",
+        id="list.rename",
+        priority=True,
+        tooltip="Give it another name",
+    ),
+    Binding(
+        "ctrl+d",
+        "delete",
+        "Delete",
+        id="list.delete",
+        priority=True,
+        tooltip="Delete this conversation",
+    ),
+    Binding(
+        "ctrl+z",
+        "undo",
+        "Undo",
+        id="list.undo",
+        priority=True,
+        tooltip="Bring back what was deleted last",
+    ),
     Binding("escape", "close", "Close", id="list.close", tooltip="Go back to the message box"),
 ]
 
@@ -93,6 +129,7 @@ CHAT_KEYS: list[BindingType] = [
         "ctrl+r",
         "regenerate",
         "Again",
+        show=False,
         id="chat.regenerate",
         priority=True,
         tooltip="Throw the last answer away and ask for another",
@@ -101,6 +138,7 @@ CHAT_KEYS: list[BindingType] = [
         "ctrl+o",
         "copy",
         "Copy",
+        show=False,
         id="chat.copy",
         priority=True,
         tooltip="Copy the last answer's exact text to the clipboard",

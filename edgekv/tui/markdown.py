@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 from rich import box
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.markdown import (
@@ -39,6 +40,7 @@ from edgekv.tui.visible import visible
 
 CODE_THEMES = {(False, True): "nord", (False, False): "friendly"}
 """Pygments styles by (terminal's own colours, dark)."""
+CODE = ("fence", "code_block")
 
 
 def parser() -> MarkdownIt:
@@ -95,6 +97,12 @@ def code_theme(is_ansi: bool, is_dark: bool) -> str:
     return CODE_THEMES.get((is_ansi, is_dark), "ansi_dark" if is_dark else "ansi_light")
 
 
+def code_in(text: str) -> tuple[str, ...]:
+    """The pieces of code in a Markdown text, exactly as they stand in it."""
+    tokens = MarkdownIt("gfm-like", {"html": False, "linkify": False}).parse(text)
+    return tuple(token.content for token in tokens if token.type in CODE)
+
+
 def highlighted(code: str, language: str, theme: str) -> Text:
     """Code in the colours of a Pygments style, whose background is left to the widget."""
     text = Syntax("", language or "text", theme=theme).highlight(code)
@@ -125,8 +133,7 @@ class GrowingMarkdown(Markdown):
         self.BULLETS = ["• "]
 
     def get_block_class(self, block_name: str) -> type[MarkdownBlock]:
-        is_code = block_name in {"fence", "code_block"}
-        return _Fence if is_code else super().get_block_class(block_name)
+        return _Fence if block_name in CODE else super().get_block_class(block_name)
 
 
 class _StandingHeading(Heading):
@@ -134,10 +141,23 @@ class _StandingHeading(Heading):
 
 
 class _StandingCode(CodeBlock):
+    """Code, and in its upper border a word to click on."""
+
+    number = 0
+
+    @classmethod
+    def create(cls, markdown: RichMarkdown, token: Token) -> _StandingCode:
+        block = cls((token.info or "").partition(" ")[0] or "text", markdown.code_theme)
+        block.number = token.meta["number"]
+        return block
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = highlighted(str(self.text).rstrip(), self.lexer_name, self.theme)
         style = console.get_style("markdown.code_block", default="none")
-        yield Padding(code, (1, 2), style=style, expand=True)
+        click = Style(dim=True, meta={"@click": f"copy_code({self.number})"})
+        word = Text("copy ", style=click, justify="right")
+        yield Padding(word, (0, 1), style=style, expand=True)
+        yield Padding(code, (0, 2, 1, 2), style=style, expand=True)
 
 
 class _StandingItem(ListItem):
@@ -203,6 +223,8 @@ class StandingMarkdown(RichMarkdown):
         # A link shows its address: one that hides it could lead anywhere.
         super().__init__("", code_theme=code_theme, hyperlinks=False)
         self.parsed = parser().parse(visible(text))
+        for number, token in enumerate(token for token in self.parsed if token.type in CODE):
+            token.meta["number"] = number
         self._width = 0
         self._segments: list[RenderableType | Segment] = []
 

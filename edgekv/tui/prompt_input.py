@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,6 +11,8 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
+from edgekv.service.attachments import path_in
+from edgekv.tui.completions import Completions
 from edgekv.tui.input_history import InputHistory
 from edgekv.tui.keys import PROMPT_KEYS
 from edgekv.tui.visible import typeable
@@ -26,7 +29,15 @@ class PromptInput(TextArea):
 
         text: str
 
-    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
+    @dataclass
+    class Dropped(Message):
+        """The path of a file was pasted, as terminals do with a file that is dropped on them."""
+
+        path: str
+        text: str
+        """What was pasted, for the box if the file cannot go with the message."""
+
+    def __init__(self, id: str, completions: Completions) -> None:  # noqa: A002 - Textual's name
         super().__init__(
             id=id,
             placeholder="Type a message",
@@ -34,6 +45,7 @@ class PromptInput(TextArea):
             highlight_cursor_line=False,
             show_line_numbers=False,
         )
+        self._completions = completions
         self._history = InputHistory()
 
     def accept(self) -> None:
@@ -41,9 +53,19 @@ class PromptInput(TextArea):
         self._history.add(self.text)
         self.clear()
 
-    def put_back(self, text: str) -> None:
-        """Show a text that could not be sent, unless something else is being written."""
-        if not self.text:
+    def remember(self, sent: Sequence[str]) -> None:
+        """Texts of earlier sessions, the oldest first."""
+        for text in sent:
+            self._history.add(text)
+
+    def put_back(self, text: str, *, replaces: bool = False) -> None:
+        """Show a text that could not be sent, unless something else is being written.
+
+        Where it `replaces` that, the arrow keys find it again.
+        """
+        if self.text and replaces:
+            self._history.add(self.text)
+        if not self.text or replaces:
             self._show(text)
 
     def on_key(self, event: events.Key) -> None:
@@ -54,19 +76,44 @@ class PromptInput(TextArea):
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
-        self._insert_pasted(event.text)
+        path = path_in(event.text)
+        if path is None:
+            self._insert_pasted(event.text)
+        else:
+            self.post_message(self.Dropped(path, event.text))
 
     def action_paste(self) -> None:
         self._insert_pasted(self.app.clipboard)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self._completions.display if action in {"complete", "hide_list"} else True
+
     def action_send(self) -> None:
+        """Send what is written; while a command's name is, the whole of the one that is marked."""
+        chosen = self._completions.chosen
+        if chosen is not None and chosen != self.text and chosen.startswith(self.text):
+            is_name = " " not in self.text and chosen.strip() != self.text
+            if is_name:
+                self._show(chosen)
+            if is_name and chosen.endswith(" "):
+                return
         if self.text.strip():
             self.post_message(self.Sent(self.text))
+
+    def action_complete(self) -> None:
+        if self._completions.chosen is not None:
+            self._show(self._completions.chosen)
+
+    def action_hide_list(self) -> None:
+        self._completions.offer(())
 
     def action_new_line(self) -> None:
         self._insert_pasted("\n")
 
     def action_cursor_up(self, select: bool = False) -> None:
+        if self._completions.display:
+            self._completions.move(-1)
+            return
         text = None if select or self._row() > 0 else self._history.older(self.text)
         if text is None:
             super().action_cursor_up(select)
@@ -74,6 +121,9 @@ class PromptInput(TextArea):
             self._show(text)
 
     def action_cursor_down(self, select: bool = False) -> None:
+        if self._completions.display:
+            self._completions.move(1)
+            return
         is_last = self._row() == self.wrapped_document.height - 1
         text = None if select or not is_last else self._history.newer(self.text)
         if text is None:

@@ -1,19 +1,44 @@
-"""What was said, from top to bottom."""
+"""What was said, from top to bottom: the end of it, and more of it on demand."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
+from edgekv.history.entries import Entry
 from edgekv.tui.answer import Answer
 from edgekv.tui.line import Line
+from edgekv.tui.question import Question
+from edgekv.tui.spoken import Spoken
+from edgekv.tui.words import call_words, entry_words
 
 WELCOME = """\
 Ask anything.
 
 Enter sends it · Ctrl+J begins a new line · Esc stops an answer
+/ lists commands · Ctrl+L lists conversations
 Ctrl+P finds everything else"""
+
+MOST_AT_ONCE = 30
+"""Messages that are drawn together. Each costs time to lay out, whether it is seen or not."""
+MOST_SHOWN = 2 * MOST_AT_ONCE
+"""When there are more, the oldest are taken off the screen while nobody looks at them."""
+
+
+class Earlier(Line):
+    """Stands for the messages before those that are shown."""
+
+    def __init__(self) -> None:
+        super().__init__("", classes="earlier")
+        self.num_hidden = 0
+
+    def show_number(self, num_hidden: int) -> None:
+        self.num_hidden = num_hidden
+        self.display = num_hidden > 0
+        self.show(f"▴ {num_hidden:,} earlier messages · Page Up shows them")
 
 
 class Transcript(VerticalScroll, can_focus=False):
@@ -21,15 +46,43 @@ class Transcript(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         yield Line(WELCOME, classes="welcome")
+        yield Earlier()
 
     def on_mount(self) -> None:
+        self.query_one(Earlier).show_number(0)
         self.anchor()
 
     async def clear(self) -> None:
-        await self.take_away(*self.query_children().exclude(".welcome"))
+        await self.take_away(*self.query_children().exclude(".welcome").exclude(".earlier"))
+        self.query_one(Earlier).show_number(0)
         self.remove_class("-used")
 
-    async def begin_turn(self, question: Line, answer: Answer) -> None:
+    async def show_entries(self, entries: Sequence[Entry]) -> None:
+        """A whole conversation in place of what is shown."""
+        await self.clear()
+        if entries:
+            self.add_class("-used")
+            start = max(0, len(entries) - MOST_AT_ONCE)
+            await self.mount(*_widgets(entries, start, len(entries)))
+            self.query_one(Earlier).show_number(start)
+            self.anchor()
+
+    async def show_earlier(self, entries: Sequence[Entry]) -> None:
+        """A few more of the messages before those that are shown."""
+        earlier = self.query_one(Earlier)
+        if earlier.num_hidden:
+            start = max(0, earlier.num_hidden - MOST_AT_ONCE)
+            added = _widgets(entries, start, earlier.num_hidden)
+            at, height = self.scroll_y, self.virtual_size.height
+            earlier.show_number(start)
+            await self.mount(*added, after=earlier)
+
+            def stay() -> None:
+                self.scroll_to(y=at + self.virtual_size.height - height, animate=False)
+
+            self.call_after_refresh(stay)
+
+    async def begin_turn(self, question: Question, answer: Answer) -> None:
         """Put an answer below its question and nothing else: an earlier one is taken away."""
         self.add_class("-used")
         if question.is_attached:
@@ -37,7 +90,14 @@ class Transcript(VerticalScroll, can_focus=False):
         else:
             await self.mount(question)
         await self.mount(answer)
+        await self._hide_oldest()
         self.anchor()
+
+    async def take_away_from(self, position: int) -> None:
+        """The message there and all after it, notices in between included."""
+        first = next((s for s in self.query(Spoken) if s.position >= position), None)
+        if first is not None:
+            await self.take_away(*self.children[self.children.index(first) :])
 
     async def take_away(self, *widgets: Widget) -> None:
         for widget in widgets:
@@ -45,5 +105,27 @@ class Transcript(VerticalScroll, can_focus=False):
                 await widget.stop_drawing()
             await widget.remove()
 
-    async def add_notice(self, text: str) -> None:
-        await self.mount(Line(text, classes="notice"))
+    async def add_notice(self, text: str, kind: str = "notice") -> None:
+        self.add_class("-used")
+        await self.mount(Line(text, classes=kind))
+
+    async def _hide_oldest(self) -> None:
+        spoken = list(self.query(Spoken))
+        if len(spoken) > MOST_SHOWN:
+            first_kept = spoken[-MOST_AT_ONCE]
+            earlier = self.query_one(Earlier)
+            start = self.children.index(earlier) + 1
+            await self.take_away(*self.children[start : self.children.index(first_kept)])
+            earlier.show_number(first_kept.position)
+
+
+def _widgets(entries: Sequence[Entry], start: int, end: int) -> list[Widget]:
+    return [_widget(number, entries[number]) for number in range(start, end)]
+
+
+def _widget(position: int, entry: Entry) -> Widget:
+    message = entry.message
+    if message.role != "assistant":
+        return Question(position, message.content, message.role)
+    calls = "".join(f"\n\n{call_words(call)}" for call in message.tool_calls)
+    return Answer.finished(position, message.content + calls, message.thought, entry_words(entry))

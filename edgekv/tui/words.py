@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from edgekv.core.events import FinishReason
 from edgekv.core.plan import MemoryPlan
 from edgekv.errors import EdgeKVError
+from edgekv.history.entries import Ending, Entry
+from edgekv.service.attachments import Attachment
 from edgekv.service.conversation import AnswerStats
+from edgekv.service.messages import ToolCall
 from edgekv.service.worker import LoadStep, State
 
 Level: TypeAlias = Literal["fine", "low", "out"]
 
 LOW_FRACTION, OUT_FRACTION = 0.8, 0.95
 """How full a conversation is when the meter first warns, and when it does so in red."""
+
+WAYS_ON = (
+    "/summary goes on in a new conversation that begins with a summary, /drop leaves the oldest "
+    "turns out, /ctx makes room for more, Ctrl+N begins a new conversation."
+)
 
 
 def load_words(step: LoadStep) -> str:
@@ -35,6 +45,8 @@ def load_words(step: LoadStep) -> str:
 class ContextReading:
     words: str
     level: Level
+    warning: str
+    """A sentence; nothing while all is fine."""
 
 
 def read_context(num_held: int, context_length: int) -> ContextReading:
@@ -44,9 +56,11 @@ def read_context(num_held: int, context_length: int) -> ContextReading:
         "out" if fraction >= OUT_FRACTION else "low" if fraction >= LOW_FRACTION else "fine"
     )
     words = f"context {num_held:,} of {context_length:,} tokens"
-    if level != "fine":
-        words += f" · {max(0, context_length - num_held):,} left"
-    return ContextReading(words, level)
+    if level == "fine":
+        return ContextReading(words, level, "")
+    num_left = max(0, context_length - num_held)
+    warning = f"This conversation may grow by {num_left:,} more tokens, then it is full."
+    return ContextReading(f"{words} · {num_left:,} left", level, warning)
 
 
 def stats_words(stats: AnswerStats) -> str:
@@ -68,12 +82,32 @@ def choice_words(plan: MemoryPlan) -> str:
     return f"{choice.context_length:,} tokens · KV {kv_type}"
 
 
-def ending_words(stats: AnswerStats, error: EdgeKVError | None) -> str:
-    if error is not None:
-        return f"{stats_words(stats)} · broke off"
-    if stats.reason in {None, FinishReason.CANCELLED}:
-        return f"{stats_words(stats)} · stopped"
-    return stats_words(stats)
+def model_words(name: str, plan: MemoryPlan | None) -> str:
+    return f"The model is {name}" + (f", with {choice_words(plan)}." if plan else ".")
+
+
+def ending_words(stats: AnswerStats, ending: Ending | None) -> str:
+    if ending in {None, Ending.WHOLE}:
+        return stats_words(stats)
+    return f"{stats_words(stats)} · {ending}"
+
+
+def entry_words(entry: Entry) -> str:
+    """The figures of an answer that was written before."""
+    if entry.stats is not None:
+        return ending_words(entry.stats, entry.ending)
+    return "" if entry.ending in {None, Ending.WHOLE} else str(entry.ending)
+
+
+def call_words(call: ToolCall) -> str:
+    """A call of a tool, in Markdown."""
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    return f"```json\n{call.name}({arguments})\n```"
+
+
+def attachment_words(attachments: Sequence[Attachment]) -> str:
+    names = ", ".join(f"{a.name} ({a.num_lines:,} lines)" for a in attachments)
+    return f"with {names} · /detach sends none"
 
 
 def notice_words(stats: AnswerStats, error: EdgeKVError | None) -> str:

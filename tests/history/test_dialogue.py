@@ -11,7 +11,7 @@ import pytest
 from edgekv.core.events import FinishReason
 from edgekv.history.archive import Archive
 from edgekv.history.dialogue import SECONDS_BETWEEN_WRITES, Dialogue, title_of
-from edgekv.history.entries import ConversationId, Ending
+from edgekv.history.entries import ConversationId, Ending, Remark
 from edgekv.history.store import History
 from edgekv.service.conversation import AnswerPart, AnswerStats
 from edgekv.service.messages import Message
@@ -266,7 +266,9 @@ def test_a_new_conversation_may_begin_with_messages_that_are_there_already(
     dialogue: Dialogue, path: Path
 ) -> None:
     exchange(dialogue, "a", "b")
-    dialogue.start_from([Message("user", "So far?"), Message("assistant", "This.")], "Summary")
+    dialogue.start_from(
+        [Remark(Message("user", "So far?")), Remark(Message("assistant", "This."))], "Summary"
+    )
     assert on_disk(path, dialogue) == ["So far?", "This."] == said(dialogue)
     assert dialogue.title == "Summary"
 
@@ -283,9 +285,15 @@ def test_an_archive_opens_where_a_program_ended_in_the_middle_of_an_answer(path:
         connection.execute("UPDATE message SET writer = ''")
     connection.close()
     again = Archive(path)
-    assert again.broken == (dialogue.id,)
+    assert again.was_broken_off
+    assert again.to_open == dialogue.id
     again.close()
-    assert Archive(path).broken == ()
+    later = Archive(path)
+    assert not later.was_broken_off
+    assert later.to_open is None
+    later.resume_last()
+    assert later.to_open == dialogue.id
+    later.close()
 
 
 def test_where_nothing_can_be_saved_the_archive_says_why_and_works(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class OpenChat:
         await self.until(lambda: words in self.text())
 
     async def is_idle(self) -> None:
-        await self.until(lambda: self.screen.turn is None)
+        await self.until(lambda: self.screen.talk.turn is None)
         await self.pilot.pause()
 
     async def paste(self, text: str) -> None:

@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from edgekv.core.plan import MemoryPlan
 from edgekv.errors import EdgeKVError
+from edgekv.models.catalogue import catalogue
 from edgekv.models.folders import Origin
 from edgekv.models.shelf import LocalModel
 from edgekv.models.transfer import Progress
@@ -73,3 +77,41 @@ class PaperSupply(ModelSupply):
         if self.error is not None:
             raise self.error
         self.removed.append(model.name)
+
+
+SHOWN = (
+    ("smollm2-135m", 94, 8192, 4, 128.0, True),
+    ("gemma-3-1b", 769, 32768, 4, 15.6, True),
+    ("qwen3-0.6b", 610, 40960, 4, 19.7, False),
+    ("llama-3.2-1b", 770, 131072, 4, 15.6, False),
+    ("qwen3-4b", 2390, 40960, 4, 5.0, False),
+    ("llama-3.1-8b", 4692, 24576, 2, 2.6, False),
+)
+LARGE = ("llama-3.3-70b", 40_550, 43)
+
+
+def catalogued() -> tuple[Verdict, ...]:
+    """Models of the catalogue on a machine with fixed numbers."""
+    known = catalogue()
+    fitting = tuple(
+        Verdict(
+            name=name,
+            quantisation=known[name].files[0].quantisation,
+            num_bytes=size * MIB,
+            local=a_local(name) if is_here else None,
+            model=known[name],
+            outcome=Outcome(planned(context, slots)),
+            most_tokens_per_second=speed,
+        )
+        for name, size, context, slots, speed, is_here in SHOWN
+    )
+    name, size, gib = LARGE
+    problem = Outcome(
+        problem=f"It needs {gib}.0 GiB; 6.0 GiB may be used.", needed_bytes=gib * 1024 * MIB
+    )
+    return (*fitting, Verdict(name, "Q4_K_M", size * MIB, None, known[name], problem))
+
+
+def planned(context: int, slots: int) -> MemoryPlan:
+    plan = a_plan("any")
+    return replace(plan, choice=replace(plan.choice, context_length=context, slots=slots))

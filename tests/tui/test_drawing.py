@@ -78,7 +78,7 @@ async def test_no_text_from_anywhere_can_drive_the_terminal(payload: str) -> Non
         assert_only_drawn(chat)
         await chat.ask("?")
         assert_only_drawn(chat)
-        assert chat.screen.conversation.last_answer == payload
+        assert chat.screen.dialogue.conversation.last_answer == payload
 
 
 async def test_an_answer_that_is_still_growing_cannot_drive_the_terminal_either() -> None:

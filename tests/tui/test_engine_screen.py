@@ -26,9 +26,9 @@ PROMISED = (
     "1 free slot",
     "suspended for cells, 2,210 tokens · batch",
     "waiting for a slot, 1,150 tokens",
-    "78% of 41,478 prompt tokens reused, 2,048 of them from the store",
+    "78% of 41,478 prompt tokens reused (2,048 restored)",
     "4 suspensions, 96 tokens computed again",
-    "host 9.0 MiB of 32.0 MiB · disk 310.0 MiB",
+    "host 9.0 MiB/32.0 MiB · disk 310.0 MiB",
     "214.0 MiB of 256.0 MiB planned",
     "60.0 MiB of 60.0 MiB planned",
 )

@@ -40,10 +40,10 @@ async def test_the_plan_in_force_is_shown_line_by_line(size: tuple[int, int]) ->
         await opened(chat)
         for words in (
             "in force",
-            "context   < 8,192 >",
-            "slots     < auto: 1 >",
-            "KV type   < auto: q8_0 >",
-            "on the GPU< auto: 0 >",
+            "context     < 8,192 >",
+            "slots       < auto: 1 >",
+            "KV type     < auto: q8_0 >",
+            "on the GPU  < auto: 0 >",
             "94.0 MiB",
             "One row of logits.",
             "256.0 MiB",
@@ -58,7 +58,7 @@ async def test_a_turned_dial_plans_anew_and_apply_opens_the_model_so() -> None:
         screen = await opened(chat)
         await turned(chat, screen, "left")
         await chat.shows("-48.0 MiB · ^s applies")
-        assert "context   < 4,096 >" in chat.text()
+        assert "context     < 4,096 >" in chat.text()
         assert worker.taken == []
         await chat.pilot.press("ctrl+s")
         await chat.shows("in force")
@@ -99,7 +99,7 @@ async def test_what_cannot_be_had_is_refused_in_words_and_cannot_be_applied() ->
         await chat.pilot.press("ctrl+s", "ctrl+z")
         await chat.shows("in force")
         assert "Too long" not in chat.text()
-        assert "slots     < auto: 1 >" in chat.text()
+        assert "slots       < auto: 1 >" in chat.text()
         assert worker.taken == []
 
 
@@ -128,7 +128,7 @@ async def test_a_dial_turns_by_wheel_and_click_and_goes_home_to_auto() -> None:
     async with open_chat(WatchedWorker()) as chat:
         screen = await opened(chat)
         dial = screen.query(Dial).first()
-        await chat.pilot.click(dial, offset=(10, 0))
+        await chat.pilot.click(dial, offset=(12, 0))
         assert dial.setting == Setting("4,096", 4096)
         await chat.pilot.click(dial, offset=(dial.size.width - 1, 0))
         assert dial.setting.value == 8192

@@ -85,7 +85,7 @@ async def test_stopping_before_the_first_word_gives_the_message_back() -> None:
         await chat.pilot.press("escape")
         await chat.is_idle()
         assert chat.prompt.text == "Wait,\nnot that."
-        assert chat.screen.conversation.messages == ()
+        assert chat.screen.dialogue.conversation.messages == ()
 
 
 async def test_control_c_stops_an_answer_and_pressed_again_quits() -> None:
@@ -128,7 +128,7 @@ async def test_a_prompt_that_is_too_long_is_refused_with_both_numbers_and_given_
         await chat.shows("9000 tokens")
         assert "8192" in chat.text()
         assert chat.prompt.text == "long\nlong"
-        assert [m.content for m in chat.screen.conversation.messages] == ["short", "Fine."]
+        assert [m.content for m in chat.screen.dialogue.conversation.messages] == ["short", "Fine."]
 
 
 async def test_after_the_engine_died_the_next_message_is_answered() -> None:
@@ -138,7 +138,7 @@ async def test_after_the_engine_died_the_next_message_is_answered() -> None:
         await chat.ask("First?")
         await chat.shows("The engine process ended.")
         assert "Half an" in chat.text()
-        assert "· broke off" in chat.text()
+        assert "· broken off" in chat.text()
         await chat.ask("Second?")
         await chat.shows("Whole.")
 
@@ -148,7 +148,7 @@ async def test_an_answer_that_fills_the_context_says_so() -> None:
     async with open_chat(ScriptedWorker(full)) as chat:
         await chat.ask("On and on.")
         await chat.shows("context length of 8,192 tokens")
-        assert "Ctrl+N begins a new conversation." in chat.text()
+        assert "/summary goes on" in chat.text()
         await chat.until(lambda: chat.prompt.has_class("-out"))
 
 
@@ -172,7 +172,7 @@ async def test_asking_again_replaces_the_last_answer() -> None:
         await chat.is_idle()
         assert "Bad." not in chat.text()
         assert "Alpha." in chat.text()
-        assert chat.screen.conversation.last_answer == "Good."
+        assert chat.screen.dialogue.conversation.last_answer == "Good."
     assert asked(worker.submits[2]) == asked(worker.submits[1])
 
 

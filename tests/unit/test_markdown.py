@@ -76,7 +76,7 @@ def test_no_answer_however_broken_stops_the_screen(pieces: list[str], width: int
         ("<div>kept</div>", "<div>kept</div>"),
         ("a <b>bold</b>", "a <b>bold</b>"),
         ("[words](http://x.y/z)", "words (http://x.y/z)"),
-        ("```\n\x1b[2J\n```", "  ␛[2J"),
+        ("```\n\x1b[2J\n```", f"{'copy':>59}\n  ␛[2J"),
         ("[x]\n\n[x]: y", "[x]\n\n[x]: y"),
         ("&#8238;x &lt; y", "\N{REPLACEMENT CHARACTER}x < y"),
     ],
@@ -89,7 +89,7 @@ def test_markdown_is_drawn_as_the_model_meant_it(markdown: str, shown: str) -> N
 def test_code_keeps_every_character() -> None:
     code = "def f():\n\treturn '<b>' + \"&amp;\"\n\n    # end"
     assert [line.strip() for line in drawn(f"```python\n{code}\n```").splitlines()] == [
-        "",
+        "copy",
         "def f():",
         "return '<b>' + \"&amp;\"",
         "",

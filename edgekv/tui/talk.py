@@ -1,0 +1,292 @@
+"""The conversation on the screen: what is asked, how it is answered, and how else it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from edgekv.core.events import FinishReason
+from edgekv.core.request import Segment
+from edgekv.errors import EdgeKVError, InvalidValue, PromptTooLong
+from edgekv.history.dialogue import Dialogue
+from edgekv.history.entries import ConversationId, Ending
+from edgekv.service.attachments import Attachment
+from edgekv.service.conversation import AnswerPart, ChatModel
+from edgekv.tui.answer import Answer
+from edgekv.tui.question import Question
+from edgekv.tui.spoken import Spoken
+from edgekv.tui.transcript import Transcript
+from edgekv.tui.turn import SUMMARISE, Turn
+from edgekv.tui.words import WAYS_ON, ending_words, notice_words, read_context, stats_words
+
+
+class Talk(Vertical):
+    """`model` and `model_name` may be exchanged while no turn is under way."""
+
+    @dataclass
+    class Grew(Message):
+        turn: Turn
+        part: AnswerPart
+
+    @dataclass
+    class Ended(Message):
+        """The turn is over; without an `error` it was finished or stopped."""
+
+        turn: Turn
+        error: EdgeKVError | None
+
+    class Changed(Message):
+        """Something was said, or another conversation is open."""
+
+    @dataclass
+    class GaveBack(Message):
+        """A text for the message box: it got no answer, or is to be said in other words."""
+
+        text: str
+        replaces: bool = False
+        """It comes in place of what is written there."""
+
+    def __init__(self, dialogue: Dialogue, model: ChatModel, model_name: str) -> None:
+        super().__init__()
+        self.dialogue, self.model, self.model_name = dialogue, model, model_name
+        self.is_ready = asyncio.Event()
+        """Whether the model is there."""
+        self.turn: Turn | None = None
+        self._warned_of: ConversationId | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Transcript()
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    @property
+    def num_held(self) -> int:
+        """Tokens that the conversation takes up by now, as far as that is known."""
+        return self.turn.stats.num_held if self.turn else self.dialogue.num_held
+
+    @property
+    def can_ask_again(self) -> bool:
+        return self.turn is None and any(
+            entry.message.role == "user" for entry in self.dialogue.entries
+        )
+
+    # --- a turn, from question to answer ---
+
+    async def ask(self, text: str, typed: str) -> None:
+        """Send `text`; what was `typed` is given back if it cannot be answered."""
+        is_first = not self.dialogue.entries
+        self.dialogue.ask(text)
+        position = len(self.dialogue.entries) - 1
+        if is_first and position:  # a system text came first
+            await self.transcript.show_entries(self.dialogue.entries[:position])
+        await self._begin(Question(position, text), typed)
+
+    async def ask_again(self) -> None:
+        """Another answer to the last question."""
+        if not self.can_ask_again:
+            return
+        entries = self.dialogue.entries
+        position = max(n for n, e in enumerate(entries) if e.message.role == "user")
+        shown = [q for q in self.query(Question) if q.position == position]
+        question = shown[0] if shown else Question(position, entries[position].message.content)
+        await self._begin(question, None)
+
+    async def _begin(self, question: Question, typed: str | None) -> None:
+        self.dialogue.begin_answer(self.model_name)
+        answer = Answer(question.position + 1)
+        self.turn = turn = Turn(question, answer, typed)
+        await self.transcript.begin_turn(question, answer)
+        answer.grow("", "reading" if self.is_ready.is_set() else "waiting for the model")
+        turn.task = self.run_worker(self._write(turn), group="answer")
+        self.post_message(self.Changed())
+
+    async def _write(self, turn: Turn) -> None:
+        error: EdgeKVError | None = None
+        try:
+            await self.is_ready.wait()
+            async with aclosing(self.model.answer(self.dialogue.conversation)) as parts:
+                async for part in parts:
+                    self.post_message(self.Grew(turn, part))
+        except EdgeKVError as failure:
+            error = failure
+        finally:
+            self.post_message(self.Ended(turn, error))
+
+    @on(Grew)
+    def _draw_part(self, message: Grew) -> None:
+        turn, part = message.turn, message.part
+        if turn is self.turn:
+            turn.stats = part.stats
+            turn.said += [part.text] if part.text else []
+            turn.thought += [part.thought] if part.thought else []
+            self.dialogue.grow(part)
+            turn.answer.grow(part.text, stats_words(turn.stats), part.thought)
+
+    @on(Ended)
+    async def _end_turn(self, message: Ended) -> None:
+        turn, error = message.turn, message.error
+        if turn is not self.turn:
+            return
+        self.turn = None
+        if turn.has_begun:
+            await self._keep(turn, error)
+        else:
+            await self._withdraw(turn)
+        if notice := notice_words(turn.stats, error):
+            is_full = turn.stats.reason is FinishReason.LENGTH or isinstance(error, PromptTooLong)
+            await self.transcript.add_notice(f"{notice} {WAYS_ON}" if is_full else notice)
+        else:
+            await self._warn()
+        self.post_message(self.Changed())
+
+    async def _warn(self) -> None:
+        """Say that the context will be full soon, once in each conversation."""
+        plan = self.model.worker.plan
+        if plan is not None and self._warned_of != self.dialogue.id:
+            reading = read_context(self.dialogue.num_held, plan.choice.context_length)
+            if reading.level != "fine":
+                self._warned_of = self.dialogue.id
+                await self.transcript.add_notice(f"{reading.warning} {WAYS_ON}")
+
+    async def _keep(self, turn: Turn, error: EdgeKVError | None) -> None:
+        ending = Ending.BROKEN_OFF if error else Ending.WHOLE
+        if error is None and turn.stats.reason in {None, FinishReason.CANCELLED}:
+            ending = Ending.STOPPED
+        self.dialogue.end_answer(ending)
+        text, thought = "".join(turn.said), "".join(turn.thought)
+        await turn.answer.finish(text, ending_words(turn.stats, ending), thought)
+        if turn.is_summary and ending is Ending.WHOLE and turn.stats.reason is FinishReason.STOP:
+            await self._go_on_from_summary()
+        if self.dialogue.moved_on:
+            self.dialogue.moved_on = False
+            await self.transcript.add_notice(
+                "Another window went on with this conversation; here it is one of its own."
+            )
+
+    async def _withdraw(self, turn: Turn) -> None:
+        """Take back what got no answer: a question's text goes to the message box."""
+        self.dialogue.withdraw_answer()
+        if turn.typed is None:
+            await self.show()
+        else:
+            self.dialogue.withdraw_question()
+            await self.transcript.take_away(turn.question, turn.answer)
+            self.post_message(self.GaveBack(turn.typed))
+
+    def stop(self) -> None:
+        """Stop the answer; what there is of it stays."""
+        if self.turn is not None and self.turn.task is not None:
+            self.turn.task.cancel()
+
+    # --- other ways to go on ---
+
+    async def show(self) -> None:
+        """Draw the conversation as it is now."""
+        await self.transcript.show_entries(self.dialogue.entries)
+        self.post_message(self.Changed())
+
+    async def leave(self) -> None:
+        """End the turn that is under way: what there is of it stays in its conversation."""
+        turn, self.turn = self.turn, None
+        if turn is not None:
+            if turn.task is not None:
+                turn.task.cancel()
+            if turn.has_begun:
+                self.dialogue.end_answer(Ending.STOPPED)
+            else:
+                self.dialogue.withdraw_answer()
+                if turn.typed is not None:
+                    self.dialogue.withdraw_question()
+
+    async def start_over(self, system: str = "") -> None:
+        await self.leave()
+        self.dialogue.new(system)
+        await self.show()
+
+    async def open(self, conversation: ConversationId) -> None:
+        await self.leave()
+        self.dialogue.open(conversation)
+        await self.show()
+
+    async def drop(self, position: int) -> None:
+        """Go on in a new conversation without what was said before that message."""
+        told = [e for e in self.dialogue.entries[:1] if e.message.role == "system"]
+        kept = self.dialogue.entries[position:]
+        self.dialogue.start_from([*told, *kept], self.dialogue.title)
+        await self.show()
+
+    async def set_system(self, text: str) -> None:
+        self.dialogue.set_system(text)
+        await self.show()
+
+    async def summarise(self) -> None:
+        """Have a summary written as the last answer here, and begin a new conversation with it."""
+        await self.ask(SUMMARISE, SUMMARISE)
+        if self.turn is not None:
+            self.turn.is_summary = True
+
+    async def _go_on_from_summary(self) -> None:
+        title = self.dialogue.title
+        self.dialogue.start_from(self.dialogue.entries[-2:], title)
+        await self.show()
+        await self.transcript.add_notice(
+            "This conversation begins with the summary; the whole one is in the list (Ctrl+L).",
+            "info",
+        )
+
+    async def check_room(self, attachment: Attachment) -> None:
+        """Raises `InvalidValue` for a file that there is no room for in this conversation."""
+        plan = self.model.worker.plan
+        if plan is None or not self.is_ready.is_set():
+            return  # too long a prompt is refused when it is sent
+        tokens = await self.model.worker.tokenize((Segment(attachment.text, False),))
+        num_left = max(0, plan.choice.context_length - self.num_held)
+        if len(tokens) >= num_left:
+            raise InvalidValue(
+                "file",
+                f"{attachment.name} has {len(tokens):,} tokens and {num_left:,} are left of the "
+                "context length; attach a part of it, or make room with /ctx.",
+            )
+
+    @on(Spoken.ForkChosen)
+    async def _fork(self, message: Spoken.ForkChosen) -> None:
+        await self.fork(message.spoken.position)
+
+    async def fork(self, position: int) -> None:
+        await self.leave()
+        self.dialogue.fork(position)
+        await self.show()
+        await self.transcript.add_notice(
+            "A new conversation goes on from here; the other one is in the list (Ctrl+L)."
+        )
+
+    @on(Spoken.EditChosen)
+    async def _edit(self, message: Spoken.EditChosen) -> None:
+        await self.edit(message.spoken.position)
+
+    async def edit(self, position: int) -> None:
+        """Give back the question at or before `position`; what comes after it makes room."""
+        users = [n for n, e in enumerate(self.dialogue.entries) if e.message.role == "user"]
+        before = [n for n in users if n <= position]
+        if before and self.turn is None:
+            text = self.dialogue.rewind(before[-1])
+            await self.show()
+            self.post_message(self.GaveBack(text, replaces=True))
+
+    @on(Spoken.AgainChosen)
+    async def _again(self, message: Spoken.AgainChosen) -> None:
+        position = message.spoken.position
+        entries = self.dialogue.entries
+        users = [n for n, e in enumerate(entries[: position + 1]) if e.message.role == "user"]
+        if users and self.turn is None:
+            self.dialogue.rewind(users[-1] + 1)
+            await self.show()
+            await self.ask_again()
