@@ -75,6 +75,7 @@ class MemoryWatch:
         self, watched: Watched, probe: Probe, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._watched, self._probe, self._clock = watched, probe, clock
+        self._one_at_a_time = asyncio.Lock()
         self._outlook = Outlook()
         self._rooms: tuple[Room, ...] = ()
         self._stall_percent = 0.0
@@ -104,6 +105,10 @@ class MemoryWatch:
 
     async def look(self) -> None:
         """Read once, and do what follows from it. Raises the `EdgeKVError` of a failing engine."""
+        async with self._one_at_a_time:
+            await self._look()
+
+    async def _look(self) -> None:
         plan, allocation, pid = self._watched.plan, self._watched.allocation, self._watched.open_pid
         if plan is None or allocation is None or pid is None:
             return
@@ -231,6 +236,7 @@ class MemoryWatch:
             _with_available(ground.machine, given_back.available),
             replace(wish, reserve_bytes=margin),
             ground.described.resident_bytes,
+            ground.tested,
         )
         return replan(basis, self._whole.choice, DryRun(plan.choice, allocation))
 

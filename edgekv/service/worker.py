@@ -105,6 +105,7 @@ class Worker:
             self._pinned = await as_read_by(self.facts, self.conduct.warm)
             await self._measure_again()
             await self._open(is_first_time=True)
+            await self.watch.look()
             self._watching = asyncio.create_task(self.watch.run())
         except EngineDied as death:
             await self._give_up()

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,9 +30,13 @@ class Served:
 
 
 @contextmanager
-def serve(model: Path, *options: str) -> Iterator[Served]:
-    """A server that is ready on a free port; it ends with the block unless it has already."""
-    command = [sys.executable, "-m", "edgekv", "serve", str(model), "--port", "0", *options]
+def serve(model: Path, *options: str, through: Sequence[str] = ()) -> Iterator[Served]:
+    """A server that is ready on a free port; it ends with the block unless it has already.
+
+    `through` is a command that becomes the one that is put behind it.
+    """
+    command = [*through, sys.executable, "-m", "edgekv"]
+    command += ["serve", str(model), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
