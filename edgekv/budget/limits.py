@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from edgekv.budget.devices import Budget
 from edgekv.budget.machine import Machine
+from edgekv.budget.outcomes import standing
 from edgekv.budget.search import UBATCHES, Case
 from edgekv.budget.sizes import counted
 from edgekv.core.plan import CELL_PADDING, Choice
 
-_MEASURED_SAFE = {"f32", "f16", "bf16", "q8_0"}
+SMALLER = ("q8_0", "q8_0")
+"""What is worth a test where memory is short."""
 
 
 def limit_sentences(
@@ -80,16 +82,26 @@ def _style(case: Case, choice: Choice) -> Iterator[str]:
         yield "Prefixes are not shared: recurrent state cannot go back to an earlier token."
     if wish.kv_type_k is None and wish.kv_type_v is None and choice.kv_type_k != "f16":
         yield f"Keys and values are {choice.kv_type_k}, because f16 would cost context or slots."
-    if not _MEASURED_SAFE.issuperset((choice.kv_type_k, choice.kv_type_v)):
+    if sentence := standing(choice.kv_type_k, choice.kv_type_v, case.tested):
+        yield sentence
+    elif _is_short(case, choice) and not any(test.types == SMALLER for test in case.tested):
         yield (
-            "A KV type below q8_0 can ruin long answers without showing in short ones; "
-            "--kv-type q8_0 is safe."
+            "q8_0 keys and values would take half the memory; 'edgekv validate --quick' tests "
+            "them on this model, and then the plan may choose them."
         )
     if choice.ubatch < UBATCHES[0]:
         yield (
             f"Prompts are computed {choice.ubatch} tokens at a time, not {UBATCHES[0]}, "
             "to leave memory for context and slots; they take a little longer."
         )
+
+
+def _is_short(case: Case, choice: Choice) -> bool:
+    """Whether a plan got less context or fewer slots than people need."""
+    wish = case.wish
+    decides = wish.kv_type_k is None and wish.kv_type_v is None
+    few = choice.context_length < case.enough_context or choice.slots < case.most_slots
+    return decides and few and wish.slots is None
 
 
 def _embeddings(case: Case, choice: Choice) -> Iterator[str]:

@@ -18,6 +18,7 @@ from edgekv.budget.judge import Judge, sum_bytes
 from edgekv.budget.ledger import Engine, moving_bytes
 from edgekv.budget.limits import limit_sentences
 from edgekv.budget.machine import MIB, Machine
+from edgekv.budget.outcomes import Outcome
 from edgekv.budget.refusal import check_wish, known_refusal, refusal
 from edgekv.budget.report import planned_devices, planned_model
 from edgekv.budget.search import Case, best_choice, most_frugal_choice, preferred_choice
@@ -32,24 +33,15 @@ HOST_CACHE_PART = 20
 """The host cache may be one part in this many of everything else."""
 
 
-async def plan_memory(
-    facts: ModelFacts,
-    devices: tuple[DeviceInfo, ...],
-    machine: Machine,
-    wish: Wish,
-    dry_run: AskLibrary,
-    runtime_bytes: int,
-) -> MemoryPlan:
-    """The best plan for `facts` that keeps the wishes and fits this machine.
+async def plan_memory(basis: Basis, dry_run: AskLibrary) -> MemoryPlan:
+    """The best plan that keeps the wishes and fits the machine.
 
-    `runtime_bytes` is what the engine process holds with nothing loaded but the libraries and
-    the vocabulary. Raises `DoesNotFit`, `InvalidValue` for a wish that nothing can keep, and
-    `ModelError` where the library refuses the model.
+    Raises `DoesNotFit`, `InvalidValue` for a wish that nothing can keep, and `ModelError` where
+    the library refuses the model.
     """
-    basis = Basis(facts, devices, machine, wish, runtime_bytes)
     case, judge = basis.case(), basis.judge(dry_run)
     check_wish(case, judge.budget)
-    if judge.budget.has_gpu and wish.gpu_layers is None:
+    if judge.budget.has_gpu and basis.wish.gpu_layers is None:
         case = await _offloaded(case, judge)
     run = with_host_cache(case, judge, await _settle(case, judge))
     return basis.plan(case, judge, run)
@@ -64,6 +56,9 @@ class Basis:
     machine: Machine
     wish: Wish
     runtime_bytes: int
+    """What the engine process holds with nothing loaded but the libraries and the vocabulary."""
+    tested: tuple[Outcome, ...] = ()
+    """Outcomes of the gate on this model."""
 
     @property
     def budget(self) -> Budget:
@@ -79,6 +74,7 @@ class Basis:
             most_slots=4 if is_small else 8,
             threads=_threads(self.machine, self.wish),
             gpu_layers=self.wish.gpu_layers or 0,
+            tested=self.tested,
         )
 
     def judge(self, dry_run: AskLibrary) -> Judge:

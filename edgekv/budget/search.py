@@ -16,6 +16,7 @@ from typing import TypeAlias
 from edgekv.budget.formulas import fits_widths, padded
 from edgekv.budget.geometry import Geometry
 from edgekv.budget.metadata import ModelKeys
+from edgekv.budget.outcomes import Outcome, trusted
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import CELL_PADDING, Choice, ModelFacts
 
@@ -37,8 +38,8 @@ RANKING = 4
 """LLAMA_POOLING_TYPE_RANK."""
 
 UBATCHES = (512, 256, 128, 64)
-AUTO_KV_TYPES = ("f16", "q8_0")
-"""Nothing below q8_0 without being asked: quality falls in ways benchmarks do not show."""
+PRECISE = "f16"
+"""What keys and values have unless a smaller type was tested on the model, or asked for."""
 
 Spare: TypeAlias = Callable[[Choice], int]
 """Bytes that a choice leaves of the scarcest memory; it fits if they are not negative."""
@@ -54,6 +55,8 @@ class Case:
     most_slots: int
     threads: int
     gpu_layers: int
+    tested: tuple[Outcome, ...] = ()
+    """Outcomes of the gate on this model."""
 
     @property
     def longest_context(self) -> int:
@@ -88,6 +91,8 @@ class _Style:
     swa_full: bool
     kv_type_k: str
     kv_type_v: str
+    most_context: int
+    """Tokens a conversation may hold with these types, as far as they were tested."""
     ubatch: int
     embeds: bool
 
@@ -162,16 +167,28 @@ def _styles(case: Case) -> Iterator[_Style]:
     """Best first."""
     wish, facts = case.wish, case.facts
     windows = (True, False) if facts.window else (True,)
-    pairs = dict.fromkeys(
-        (wish.kv_type_k or kv_type, wish.kv_type_v or kv_type)
-        for kv_type in AUTO_KV_TYPES
-        if kv_type == "f16" or case.geometry is None or fits_widths(case.geometry, kv_type)
-    )
     embeds = (True, False) if wish.embeddings is None else (wish.embeddings,)
     if not case.can_embed:
         embeds = (False,)
-    for swa_full, pair, ubatch, embed in product(windows, pairs, UBATCHES, embeds):
-        yield _Style(swa_full, pair[0], pair[1], ubatch, embed)
+    pairs = _kv_types(case).items()
+    for swa_full, (pair, most), ubatch, embed in product(windows, pairs, UBATCHES, embeds):
+        yield _Style(swa_full, *pair, most, ubatch, embed)
+
+
+def _kv_types(case: Case) -> dict[tuple[str, str], int]:
+    """The pairs of types to choose from, best first, with the context that each may have."""
+    wish, geometry, longest = case.wish, case.geometry, case.longest_context
+    pairs = {(wish.kv_type_k or PRECISE, wish.kv_type_v or PRECISE): LONGEST_CONTEXT}
+    for test in trusted(case.tested):
+        kept = all(
+            wished in (None, chosen)
+            for wished, chosen in zip((wish.kv_type_k, wish.kv_type_v), test.types, strict=True)
+        )
+        fits = geometry is None or all(fits_widths(geometry, name) for name in test.types)
+        most = LONGEST_CONTEXT if test.most_context is None else test.most_context
+        if kept and fits and most >= (wish.context_length or min(longest, ENOUGH_CONTEXT)):
+            pairs.setdefault(test.types, most)
+    return pairs
 
 
 def _most_slots(case: Case) -> int:
@@ -186,7 +203,7 @@ def _slot_counts(case: Case) -> Iterator[int]:
 def _largest(case: Case, style: _Style, slots: int, spare: Spare) -> Choice | None:
     """The choice with the largest pool that fits, up to one whole context for each slot."""
     wish = case.wish
-    context = wish.context_length or case.longest_context
+    context = wish.context_length or min(case.longest_context, style.most_context)
     least = wish.cells or wish.context_length or case.least_context
     most = wish.cells or max(least, context * slots)
     if wish.slots is None and slots > 1:
@@ -221,7 +238,7 @@ def _choice(case: Case, style: _Style, slots: int, cells: int) -> Choice:
     shares = case.facts.can_share_prefixes(style.swa_full)
     kept = min(slots, MAX_KEPT, MOST_SEQS - slots) if shares else 0
     return Choice(
-        context_length=_context_length(case, slots, cells),
+        context_length=min(style.most_context, _context_length(case, slots, cells)),
         slots=slots,
         cells=cells,
         kv_type_k=style.kv_type_k,

@@ -17,7 +17,8 @@ from edgekv.config.places import data_folder, made
 from edgekv.errors import InvalidValue, Unavailable
 from edgekv.quality.html import page
 from edgekv.quality.measures import NeedleScore
-from edgekv.quality.verdicts import Verdict, Verdicts
+from edgekv.quality.verdicts import Verdict
+from edgekv.service.planning import verdicts as known_verdicts
 from edgekv.service.validation import LONGEST, Scope, Stage, Validation
 from edgekv.tui.visible import visible
 
@@ -49,7 +50,9 @@ def command(
     scope = Scope(wish.kv_type_k or USUAL, wish.kv_type_v or USUAL, quick, longest)
     if (scope.kv_type_k, scope.kv_type_v) == ("f16", "f16"):
         raise InvalidValue("kv_type", "f16 is what others are compared with; name another type.")
-    verdicts = Verdicts(made(data_folder(), "verdicts") / "verdicts")
+    made(data_folder(), "verdicts")
+    verdicts = known_verdicts()
+    assert verdicts is not None, "there is a folder"
     verdict = asyncio.run(Validation(path, wish, scope, verdicts).run(_progress()))
     if html is not None:
         _write(html, page(verdict))

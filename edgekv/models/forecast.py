@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from edgekv.budget.devices import HOST
 from edgekv.budget.formulas import (
     Pool,
@@ -22,7 +24,7 @@ from edgekv.budget.formulas import (
 from edgekv.budget.geometry import Geometry, read_geometry
 from edgekv.budget.machine import MIB, Machine
 from edgekv.budget.metadata import ModelKeys
-from edgekv.budget.planner import plan_memory
+from edgekv.budget.planner import Basis, plan_memory
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import (
     Allocation,
@@ -66,6 +68,7 @@ class Candidate:
     file_bytes: int
     quantisation: str | None = None
     vocabulary: int | None = None
+    tensor_bytes: int | None = None
 
 
 async def forecast(candidate: Candidate, place: Place, wish: Wish | None = None) -> MemoryPlan:
@@ -76,17 +79,18 @@ async def forecast(candidate: Candidate, place: Place, wish: Wish | None = None)
     geometry = read_geometry(candidate.metadata)
     if geometry is None:
         raise ModelError(f"{candidate.title} can only be sized from its file.")
-    facts = _facts(candidate, geometry)
+    facts = facts_of(candidate, geometry)
 
     async def dry_run(opening: Opening) -> Allocation:
-        return _foreseen(facts, geometry, opening.choice, place, candidate.quantisation)
+        allocation = _foreseen(facts, geometry, opening.choice, place, candidate.quantisation)
+        return allocation if _vocabulary(candidate) else _with_guessed_words(allocation)
 
-    return await plan_memory(
-        facts, place.devices, place.machine, wish or Wish(), dry_run, RUNTIME_BYTES
-    )
+    basis = Basis(facts, place.devices, place.machine, wish or Wish(), RUNTIME_BYTES)
+    return await plan_memory(basis, dry_run)
 
 
-def _facts(candidate: Candidate, geometry: Geometry) -> ModelFacts:
+def facts_of(candidate: Candidate, geometry: Geometry) -> ModelFacts:
+    """What is known of the candidate, as if its file had been opened."""
     keys = ModelKeys(candidate.metadata)
     has_state = any(layer.state_width for layer in geometry.layers)
     return ModelFacts(
@@ -96,9 +100,11 @@ def _facts(candidate: Candidate, geometry: Geometry) -> ModelFacts:
         file_bytes=candidate.file_bytes,
         context_train=keys.number("context_length"),
         num_layers=len(geometry.layers),
-        num_vocab=candidate.vocabulary or LARGE_VOCABULARY,
+        num_vocab=_vocabulary(candidate) or LARGE_VOCABULARY,
         metadata=candidate.metadata,
-        weight_bytes=candidate.file_bytes,
+        weight_bytes=candidate.file_bytes
+        if candidate.tensor_bytes is None
+        else candidate.tensor_bytes,
         window=geometry.window,
         is_recurrent=has_state and not geometry.has_cells,
         is_hybrid=has_state and geometry.has_cells,
@@ -111,12 +117,22 @@ def _facts(candidate: Candidate, geometry: Geometry) -> ModelFacts:
     )
 
 
+def _vocabulary(candidate: Candidate) -> int | None:
+    return candidate.vocabulary or ModelKeys(candidate.metadata).number("vocab_size") or None
+
+
+def _with_guessed_words(allocation: Allocation) -> Allocation:
+    """The same, with logits that are an estimate, for nobody knows how many words there are."""
+    return Allocation(
+        tuple(replace(b, estimated=b.estimated or b.label == "output") for b in allocation.buffers)
+    )
+
+
 def _foreseen(
     facts: ModelFacts, geometry: Geometry, choice: Choice, place: Place, quantisation: str | None
 ) -> Allocation:
     pool = Pool.of(choice)
-    activations = facts.weight_bytes // _ACTIVATIONS_PART * choice.ubatch // 512
-    activations = min(max(activations, _LEAST_ACTIVATIONS), _MOST_ACTIVATIONS)
+    activations = _activations(facts, choice.ubatch)
     output = output_bytes(facts.num_vocab, choice.num_ids)
     sizes: dict[Label, int] = {
         "weights": facts.weight_bytes,
@@ -133,13 +149,31 @@ def _foreseen(
     return Allocation(tuple(buffer for buffer in buffers if buffer.bytes))
 
 
+def _activations(facts: ModelFacts, ubatch: int) -> int:
+    """Room for what the layers hand on while `ubatch` tokens are computed, in f32.
+
+    The widest moment is a feed-forward layer's, beside copies of what goes into it; 2 and 8 cover
+    SmolLM2-135M and gemma-3-270m within a tenth.
+    """
+    keys = ModelKeys(facts.metadata)
+    width = keys.number("embedding_length")
+    hidden = max(keys.numbers("feed_forward_length"), default=0)
+    experts = keys.number("expert_used_count")
+    hidden = max(hidden, experts * keys.number("expert_feed_forward_length"))
+    if width and hidden:
+        return 4 * ubatch * (2 * hidden + 8 * width)
+    part = facts.weight_bytes // _ACTIVATIONS_PART * ubatch // 512
+    return min(max(part, _LEAST_ACTIVATIONS), _MOST_ACTIVATIONS)
+
+
 def _shared_out(sizes: dict[Label, int], device: str, share: float) -> list[BufferSize]:
     """Weights and cells go with the layers that a graphics device takes; outputs stay."""
     buffers = []
     for label, size in sizes.items():
         moved = int(size * share) if label in {"weights", "kv", "recurrent", "compute"} else 0
-        buffers.append(BufferSize(device, label, moved, buffer_type=device))
-        buffers.append(BufferSize(HOST, label, size - moved, buffer_type=HOST))
+        is_estimated = label in {"compute", "embedding"}
+        for place, part in ((device, moved), (HOST, size - moved)):
+            buffers.append(BufferSize(place, label, part, False, place, is_estimated))
     return buffers
 
 
@@ -147,4 +181,4 @@ def _repacked(facts: ModelFacts, quantisation: str | None, on_device: float) -> 
     if not (quantisation or "").removeprefix("UD-").startswith(_REPACKED):
         return []
     size = int(facts.weight_bytes * (1 - on_device))
-    return [BufferSize(HOST, "weights", size, buffer_type="CPU_REPACK")]
+    return [BufferSize(HOST, "weights", size, buffer_type="CPU_REPACK", estimated=True)]

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 
 from msgspec import structs
 
 from edgekv.budget import dry_run as dry_runs
 from edgekv.budget.machine import Machine, Reading
+from edgekv.budget.outcomes import Outcome
 from edgekv.budget.planner import Basis, plan_memory
 from edgekv.budget.probe import Probe
 from edgekv.budget.replan import plan_as_opened
 from edgekv.budget.room import Held, margins, rooms
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
+from edgekv.config.places import data_folder
 from edgekv.core.frames import Describe, Described, DryRun, DryRunDone
 from edgekv.core.memory_frames import Survey, Surveyed
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
+from edgekv.quality.verdicts import Subject, Verdicts
 from edgekv.service.engine_client import EngineClient
 
 _log = logging.getLogger(__name__)
@@ -29,13 +33,37 @@ class Ground:
 
     machine: Machine
     described: Described
+    tested: tuple[Outcome, ...] = ()
+    """What the gate found out about KV types on this model."""
 
 
 async def read_ground(client: EngineClient, path: str, machine: Machine) -> Ground:
     """`machine` must have been read before `client` took any memory. Raises `ModelError`."""
     described = await client.call(lambda call: Describe(call, path))
     assert isinstance(described, Described)
-    return Ground(machine, described)
+    return Ground(machine, described, tested_types(described))
+
+
+def subject_of(described: Described) -> Subject:
+    """What a verdict of the gate holds for."""
+    devices = tuple(device.name or device.id for device in described.devices)
+    return Subject(described.facts.path, devices, version("llama-cpp-python"))
+
+
+def verdicts() -> Verdicts | None:
+    """Those kept for this user; None for a user without a home."""
+    folder = data_folder()
+    return None if folder is None else Verdicts(folder / "verdicts")
+
+
+def tested_types(described: Described) -> tuple[Outcome, ...]:
+    known = verdicts()
+    if known is None:
+        return ()
+    return tuple(
+        Outcome(v.kv_type_k, v.kv_type_v, v.quick, v.longest, next(iter(v.objections), None))
+        for v in known.of(subject_of(described))
+    )
 
 
 async def plan_on(client: EngineClient, ground: Ground, wish: Wish) -> MemoryPlan:
@@ -48,15 +76,7 @@ async def plan_on(client: EngineClient, ground: Ground, wish: Wish) -> MemoryPla
         assert isinstance(reply, DryRunDone)
         return reply.allocation
 
-    described = ground.described
-    return await plan_memory(
-        described.facts,
-        described.devices,
-        ground.machine,
-        wish,
-        dry_run,
-        described.resident_bytes,
-    )
+    return await plan_memory(_basis(ground, wish), dry_run)
 
 
 async def plan_again(
@@ -83,7 +103,7 @@ async def plan_again(
         return ground, plan
     available = Reading(held.available + held.private, machine.available.source)
     described = structs.replace(ground.described, devices=devices)
-    ground = Ground(replace(machine, available=available), described)
+    ground = Ground(replace(machine, available=available), described, ground.tested)
     made = await plan_on(client, ground, wish)
     _log.warning(
         "Other programs took memory while the plan was made, so it was made again: "
@@ -96,8 +116,16 @@ async def plan_again(
 
 def plan_opened(ground: Ground, wish: Wish, choice: Choice, allocation: Allocation) -> MemoryPlan:
     """The plan that says what is allocated."""
+    return plan_as_opened(_basis(ground, wish), dry_runs.DryRun(choice, allocation))
+
+
+def _basis(ground: Ground, wish: Wish) -> Basis:
     described = ground.described
-    basis = Basis(
-        described.facts, described.devices, ground.machine, wish, described.resident_bytes
+    return Basis(
+        described.facts,
+        described.devices,
+        ground.machine,
+        wish,
+        described.resident_bytes,
+        ground.tested,
     )
-    return plan_as_opened(basis, dry_runs.DryRun(choice, allocation))

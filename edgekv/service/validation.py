@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import replace as wished
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +29,7 @@ from edgekv.quality.passages import ask
 from edgekv.quality.trials import LEAST_LENGTH, Trial, trials
 from edgekv.quality.verdicts import Subject, Verdict, Verdicts
 from edgekv.service.engine_client import EngineClient
-from edgekv.service.planning import Ground, plan_on, read_ground
+from edgekv.service.planning import Ground, plan_on, read_ground, subject_of
 
 REFERENCE = "f16"
 LONGEST = 16_384
@@ -63,12 +62,6 @@ class Stage:
     words: str
 
 
-def subject_of(ground: Ground) -> Subject:
-    described = ground.described
-    devices = tuple(device.name or device.id for device in described.devices)
-    return Subject(described.facts.path, devices, version("llama-cpp-python"))
-
-
 class Validation:
     """One KV type on one model. `run` may be called once."""
 
@@ -96,7 +89,7 @@ class Validation:
                 client,
                 lambda call: OpenComparison(call, reference, candidate),
             )
-            subject = subject_of(ground)
+            subject = subject_of(ground.described)
             parts = [
                 await self._trial(client, subject, trial, Stage(number, len(todo), trial.name))
                 for number, trial in enumerate(todo)

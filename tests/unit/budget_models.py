@@ -16,7 +16,8 @@ from edgekv.budget.formulas import (
 )
 from edgekv.budget.geometry import read_geometry
 from edgekv.budget.machine import Machine, Reading, system_reserve
-from edgekv.budget.planner import plan_memory
+from edgekv.budget.outcomes import Outcome
+from edgekv.budget.planner import Basis, plan_memory
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import (
     Allocation,
@@ -146,17 +147,21 @@ class KnownAllocator:
 PLENTY = machine(64 * GIB)
 
 
+Q8_PASSED = Outcome("q8_0", "q8_0", quick=True, longest=2048, objection=None)
+
+
 def plan(
     wish: Wish | None = None,
     facts: ModelFacts | None = None,
     host: Machine = PLENTY,
     gpu: DeviceInfo | None = None,
+    tested: tuple[Outcome, ...] = (Q8_PASSED,),
 ) -> MemoryPlan:
     facts = facts or model()
     library = KnownAllocator(facts, gpu.id if gpu else None)
     devices = (gpu,) if gpu else ()
-    made = plan_memory(facts, devices, host, wish or Wish(), library.dry_run, RUNTIME_BYTES)
-    return asyncio.run(made)
+    basis = Basis(facts, devices, host, wish or Wish(), RUNTIME_BYTES, tested)
+    return asyncio.run(plan_memory(basis, library.dry_run))
 
 
 def with_memory(num_bytes: int, **wishes: int | str | None) -> Wish:

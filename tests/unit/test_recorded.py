@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgekv.budget.planner import plan_memory
+from edgekv.budget.planner import Basis, plan_memory
 from edgekv.budget.recorded import RecordedMachine, recorded_machine
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import DeviceInfo
@@ -69,9 +69,8 @@ def test_the_plan_of_one_machine_makes_the_same_plan_on_another(
     there = read(tmp_path, msgspec.json.encode(made).decode())
     facts = model()
     library = KnownAllocator(facts, gpu.id if gpu else None)
-    again = asyncio.run(
-        plan_memory(facts, there.devices, there.machine, Wish(), library.dry_run, RUNTIME_BYTES)
-    )
+    basis = Basis(facts, there.devices, there.machine, Wish(), RUNTIME_BYTES)
+    again = asyncio.run(plan_memory(basis, library.dry_run))
     assert (again.choice, again.lines) == (made.choice, made.lines)
     assert again.budget_bytes == made.budget_bytes
 

@@ -1,0 +1,72 @@
+"""What is known of KV types on one model: which may be trusted, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from edgekv.budget.kv_types import KV_TYPES
+
+EXACT = ("f32", "f16", "bf16")
+"""Types that need no test: models are trained in no finer ones."""
+QUICK_IS_ENOUGH = ("q8_0",)
+"""Below these a quick check shows too little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a gate that was run on this model, these devices and this library."""
+
+    kv_type_k: str
+    kv_type_v: str
+    quick: bool
+    longest: int
+    """Tokens of the longest text."""
+    objection: str | None
+    """The first reason against it; None if it passed."""
+
+    @property
+    def types(self) -> tuple[str, str]:
+        return self.kv_type_k, self.kv_type_v
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a plan may choose it by itself."""
+        return self.objection is None and (not self.quick or set(self.types) <= _QUICK)
+
+    @property
+    def most_context(self) -> int | None:
+        """Tokens a conversation may hold, as far as was tested; None: as many as it likes."""
+        return None if set(self.types) <= _QUICK else self.longest
+
+    @property
+    def bytes_per_element(self) -> float:
+        """Of a key and a value together."""
+        types = (KV_TYPES[name] for name in self.types)
+        return sum(kv_type.block_bytes / kv_type.block_length for kv_type in types)
+
+
+_QUICK = {*EXACT, *QUICK_IS_ENOUGH}
+
+
+def trusted(tested: Iterable[Outcome]) -> list[Outcome]:
+    """Those a plan may choose, the most precise first."""
+    found = (test for test in tested if test.is_trusted)
+    return sorted(found, key=lambda test: -test.bytes_per_element)
+
+
+def standing(kv_type_k: str, kv_type_v: str, tested: Iterable[Outcome]) -> str | None:
+    """One sentence on a choice of types; None if there is nothing to test about it."""
+    if {kv_type_k, kv_type_v} <= set(EXACT):
+        return None
+    name = kv_type_k if kv_type_k == kv_type_v else f"{kv_type_k}/{kv_type_v}"
+    test = next((test for test in tested if test.types == (kv_type_k, kv_type_v)), None)
+    if test is None:
+        return (
+            f"{name} is unvalidated on this model; "
+            f"'edgekv validate --kv-type {name}' tests what it does to long answers."
+        )
+    if test.objection is not None:
+        return f"{name} is refused by the gate on this model: {test.objection}."
+    extent = "quick check" if test.quick else "gate"
+    return f"{name} passed the {extent} on this model, up to {test.longest:,} tokens."
