@@ -17,7 +17,7 @@ GEMMA := models/gemma-3-270m-Q4_K_M.gguf
 # Only warnings and errors, and on stderr: stdout belongs to the command that was asked for.
 INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help chat serve plan model test check format clean
+.PHONY: help chat serve plan model test check screenshots format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -42,6 +42,9 @@ check: $(VENV)/dev-installed $(STARTER) $(GEMMA)  ## everything CI checks: forma
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest $(SPREAD)
+
+screenshots: $(VENV)/dev-installed  ## draw the pictures of docs/ and the texts that tests compare
+	@$(BIN)/python -m tests.tui.screenshots
 
 format: $(VENV)/dev-installed  ## mend the format and what the linter can mend
 	$(BIN)/ruff format .

@@ -1,0 +1,238 @@
+"""Tries a bundle of Linux as people use it, on a machine that has nothing but a C library.
+
+    python packaging/check_bundle.py dist/edgekv-….tar.xz --model models/STARTER.gguf
+
+Unpacks the archive, looks at what it holds, and runs it moved, read-only, without an environment,
+as another user, and in a root of its own with no Python and no shell in it. Needs root for the
+last two. Prints one line a check; the first that fails ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+STRANGE = "x y/ü 日本"
+MOST_PROCESSES = 4
+"""The server, its engine, a template's child; and one that tries a grammar for a moment."""
+SECONDS_TO_START = 180
+SECONDS_TO_END = 10
+NOBODY = 65534
+C_LIBRARY = (
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libutil.so.1",
+    "libresolv.so.2",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("archive", type=Path)
+    parser.add_argument("--model", type=Path, required=True)
+    asked = parser.parse_args()
+    # Where another user may look too; the usual place for temporary files is closed to them.
+    with tempfile.TemporaryDirectory(prefix="edgekv-check-", dir="/var/tmp") as work:
+        Path(work).chmod(0o755)
+        check(asked.archive, asked.model, Path(work))
+
+
+def check(archive: Path, model: Path, work: Path) -> None:
+    folder = unpack(archive, work / STRANGE)
+    program, weights = folder / "edgekv", shutil.copy(model, work / STRANGE / "módel.gguf")
+    every_library_is_found(folder)
+    use([str(program)], str(weights))
+    done("moved, in a path with spaces and letters, with no environment at all")
+    foreign_library_does_not_win(program, work)
+    serve([str(program)], str(weights), kill_it=True)
+    done("its processes end with it, after kill -9 too")
+    if os.geteuid() == 0:
+        subprocess.run(["chmod", "-R", "a-w", str(folder)], check=True)
+        become = [
+            "setpriv",
+            f"--reuid={NOBODY}",
+            f"--regid={NOBODY}",
+            "--clear-groups",
+            "env",
+            "-i",
+        ]
+        use([*become, str(program)], str(weights))
+        done("read-only, as a user without a home")
+        use(*bare_root(folder, Path(weights), work / "root"))
+        done("in a root with nothing but the C library")
+
+
+def unpack(archive: Path, where: Path) -> Path:
+    """By tar, after a look at the entries; Python's own reader must find the same."""
+    with tarfile.open(archive) as entries:
+        members = entries.getmembers()
+        tops = {member.name.split("/")[0] for member in members}
+        assert len(tops) == 1, tops
+        assert not [m.name for m in members if m.name.startswith("/") or ".." in m.name.split("/")]
+        assert {(m.uid, m.gid, m.uname) for m in members} == {(0, 0, "")}
+        entries.extractall(where / "python", filter="data")
+    where.joinpath("tar").mkdir()
+    subprocess.run(["tar", "-xf", archive, "-C", where / "tar"], check=True)
+    (top,) = tops
+    seen = [fingerprint(where / reader / top) for reader in ("tar", "python")]
+    assert seen[0] == seen[1], "tar and Python unpack it differently"
+    assert [kind for _, kind in seen[0] if kind.startswith("link")], "it should hold links"
+    shutil.rmtree(where / "python")
+    moved = where / "moved"
+    (where / "tar" / top).rename(moved)
+    done(f"{len(members)} entries in one folder, links and run bits as they were")
+    return moved
+
+
+def fingerprint(folder: Path) -> list[tuple[str, str]]:
+    """Every entry with what it is: a link and where to, or whether it may be run."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            assert path.exists(), f"{path} leads nowhere"
+            kind = f"link {path.readlink()}"
+        else:
+            kind = "run" if path.stat().st_mode & 0o100 else "read"
+        found.append((str(path.relative_to(folder)), kind))
+    return found
+
+
+def every_library_is_found(folder: Path) -> None:
+    libraries = [path for path in folder.rglob("*.so*") if not path.is_symlink()]
+    for path in libraries:
+        # PyInstaller's own start puts this folder first.
+        told = {"LD_LIBRARY_PATH": str(folder / "_internal")}
+        found = subprocess.run(["ldd", path], capture_output=True, text=True, env=told, check=False)
+        assert "not found" not in found.stdout, f"{path}:\n{found.stdout}"
+    inside = {path.name for path in (folder / "_internal/llama_cpp/lib").iterdir()}
+    assert {"libllama.so", "libggml.so", "libggml-base.so.0"} <= inside, inside
+    assert [name for name in inside if name.startswith("libggml-cpu")], inside
+    done(f"{len(libraries)} libraries, none of them lacks another")
+
+
+def foreign_library_does_not_win(program: Path, work: Path) -> None:
+    elsewhere = work / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("libllama.so", "libggml.so.0", "libggml-base.so.0"):
+        (elsewhere / name).write_bytes(b"not a library")
+    said = subprocess.run(
+        [program, "library"],
+        capture_output=True,
+        env={"LD_LIBRARY_PATH": str(elsewhere)},
+        check=True,
+    )
+    loaded = json.loads(said.stdout)["loaded"]
+    assert all(path.startswith(str(program.parent)) for path in loaded), loaded
+    done("LD_LIBRARY_PATH does not lead it elsewhere")
+
+
+def use(command: Sequence[str], model: str) -> None:
+    """A plan, an answer, a served request and the doctor's opinion."""
+    plan = json.loads(run(command, "plan", model, "--json"))
+    assert plan["fits"], plan
+    assert run(command, "chat", model, said=b"Name one colour.").strip()
+    findings = json.loads(run(command, "doctor", model, "--json"))
+    assert findings["verdict"] != "fault", findings
+    serve(command, model, kill_it=False)
+
+
+def run(command: Sequence[str], *arguments: str, said: bytes = b"") -> bytes:
+    done = subprocess.run(
+        [*command, *arguments], input=said, capture_output=True, env={}, check=False
+    )
+    assert done.returncode == 0, f"{arguments}: {done.stderr.decode('utf-8', 'replace')}"
+    return done.stdout
+
+
+def serve(command: Sequence[str], model: str, *, kill_it: bool) -> None:
+    """One request, and an end that leaves nothing behind."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [*command, "serve", model, "--port", str(port)], env={}, stderr=subprocess.DEVNULL
+    )
+    family = []
+    try:
+        ask(f"http://127.0.0.1:{port}", server)
+        family = [server.pid, *children_of(server.pid)]
+        assert len(family) <= MOST_PROCESSES, family
+    finally:
+        server.send_signal(signal.SIGKILL if kill_it else signal.SIGTERM)
+        server.wait(SECONDS_TO_END)
+    until(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()], SECONDS_TO_END)
+    socket.create_server(("127.0.0.1", port)).close()
+
+
+def ask(url: str, server: subprocess.Popen[bytes]) -> None:
+    def is_ready() -> bool:
+        assert server.poll() is None, f"the server ended with {server.returncode}"
+        try:
+            return bool(urllib.request.urlopen(f"{url}/health").status == 200)
+        except OSError:
+            return False
+
+    until(is_ready, SECONDS_TO_START)
+    body = {"messages": [{"role": "user", "content": "Name one colour."}], "max_tokens": 8}
+    request = urllib.request.Request(
+        f"{url}/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    answer = json.load(urllib.request.urlopen(request))
+    assert answer["choices"][0]["message"]["content"].strip(), answer
+
+
+def children_of(pid: int) -> list[int]:
+    lists = [file.read_text() for file in Path(f"/proc/{pid}").glob("task/*/children")]
+    children = [int(child) for one in lists for child in one.split()]
+    return [*children, *(grandchild for child in children for grandchild in children_of(child))]
+
+
+def until(is_so: object, seconds: float) -> None:
+    assert callable(is_so)
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, f"still not so after {seconds} seconds"
+        time.sleep(0.1)
+
+
+def bare_root(folder: Path, model: Path, root: Path) -> tuple[list[str], str]:
+    """The command that runs the bundle in there, and the model's name as it sees it."""
+    for place in ("proc", "tmp", "dev", "lib64"):
+        (root / place).mkdir(parents=True)
+    for name in C_LIBRARY:
+        shutil.copy(Path("/lib/x86_64-linux-gnu", name), root / "lib64" / name)
+    (root / "lib").symlink_to("lib64")
+    shutil.copytree(folder, root / "edgekv", symlinks=True)
+    shutil.copy(model, root / "model.gguf")
+    # What is mounted there is gone with the command.
+    inside = (
+        'mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && exec chroot "$0" '
+        '/edgekv/edgekv "$@"'
+    )
+    return ["unshare", "--mount", "sh", "-c", inside, str(root)], "/model.gguf"
+
+
+def done(what: str) -> None:
+    sys.stdout.write(f"ok  {what}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
