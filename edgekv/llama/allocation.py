@@ -25,6 +25,9 @@ Lines: TypeAlias = list[tuple[int, str]]
 
 _MIB = 1024 * 1024
 
+_ROUNDED = 0.0051 * _MIB
+"""What the log rounds away."""
+
 _BREAKDOWN = "_Z26llama_get_memory_breakdownPK13llama_context"
 
 _BUFFER_LINE = re.compile(
@@ -52,24 +55,32 @@ class _Share:
     compute: int
 
 
-def measured(context: int, lines: Lines, *, output_bytes: int) -> Allocation:
-    """The allocation of an open context (a `llama_context` pointer) and its load log.
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """What closed formulas say of sizes that the log alone tells, rounded to 0.01 MiB.
 
-    `output_bytes` is what its output buffer should have; the log says it to 0.01 MiB.
+    Where one agrees with the log it is exact; where it does not, the log is right.
     """
+
+    output_bytes: int
+    state_bytes: int = 0
+
+
+def measured(context: int, lines: Lines, formulas: Formulas) -> Allocation:
+    """The allocation of an open context (a `llama_context` pointer) and its load log."""
     shares = _breakdown(context)
     if shares is None:
         return Allocation(tuple(_from_log(lines)))
-    return _exact(shares, lines, output_bytes)
+    return _exact(shares, lines, formulas)
 
 
-def simulated(context: int, lines: Lines, *, weight_bytes: int, output_bytes: int) -> Allocation:
+def simulated(context: int, lines: Lines, formulas: Formulas, *, weight_bytes: int) -> Allocation:
     """The allocation of a context opened with `no_alloc`, whose log prints 0.00 for weights and
-    for KV per device. `output_bytes` as for `measured`.
+    for KV per device.
     """
     shares = _breakdown(context)
     if shares is not None:
-        return _exact(shares, lines, output_bytes)
+        return _exact(shares, lines, formulas)
     kv, recurrent = _cache_bytes(lines, "kv_cache"), _cache_bytes(lines, "memory_recurrent")
     guess = (("weights", weight_bytes), ("kv", kv), ("recurrent", recurrent))
     plain = [BufferSize("CPU", label, size) for label, size in guess if size]  # type: ignore[arg-type]
@@ -90,29 +101,31 @@ def of_embeddings(allocation: Allocation, *, output_bytes: int) -> tuple[BufferS
     return tuple(BufferSize(device, "embedding", size) for device, size in sizes.items())
 
 
-def _exact(shares: list[_Share], lines: Lines, output_bytes: int) -> Allocation:
-    """KV and recurrent state together are exact; the cache lines split them, to 0.01 MiB."""
+def _exact(shares: list[_Share], lines: Lines, formulas: Formulas) -> Allocation:
     buffers = [b for share in shares for b in _buffers(share)]
-    recurrent = _cache_bytes(lines, "memory_recurrent")
-    has_cells = _cache_bytes(lines, "kv_cache") > 0
+    recurrent = _agreed(formulas.state_bytes, _cache_bytes(lines, "memory_recurrent"))
     context_bytes = sum(share.context for share in shares)
     for share in shares:
         if share.context:
-            state = recurrent * share.context // context_bytes if has_cells else share.context
+            # The library tells cells and state apart by device only in its log.
+            state = min(share.context, recurrent * share.context // context_bytes)
             sizes: tuple[tuple[Label, int], ...] = (
-                ("kv", share.context - (state if recurrent else 0)),
-                ("recurrent", state if recurrent else 0),
+                ("kv", share.context - state),
+                ("recurrent", state),
             )
             device = _device(share.buffer_type)
             buffers += [BufferSize(device, label, size) for label, size in sizes if size]
-    return Allocation((*buffers, *_outputs(lines, output_bytes)))
+    return Allocation((*buffers, *_outputs(lines, formulas.output_bytes)))
 
 
-def _outputs(lines: Lines, expected: int) -> Iterator[BufferSize]:
+def _outputs(lines: Lines, formula: int) -> Iterator[BufferSize]:
     printed = [b for b in _from_log(lines) if b.label == "output"]
     for buffer in printed or [BufferSize("CPU", "output", 0)]:  # too small a one is not printed
-        is_as_expected = abs(buffer.bytes - expected) <= 0.006 * _MIB
-        yield replace(buffer, bytes=expected if is_as_expected else buffer.bytes)
+        yield replace(buffer, bytes=_agreed(formula, buffer.bytes))
+
+
+def _agreed(formula: int, printed: int) -> int:
+    return formula if abs(formula - printed) <= _ROUNDED else printed
 
 
 def _buffers(share: _Share) -> Iterator[BufferSize]:

@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from edgekv.budget.formulas import state_bytes
+from edgekv.budget.geometry import read_geometry
 from edgekv.core.events import TokenLogprob
 from edgekv.core.plan import Allocation, BufferSize, Choice, DeviceInfo, ModelFacts, Opening
 from edgekv.core.ports import Backend, Vocabulary
@@ -149,11 +151,9 @@ class LlamaLibrary:
         with self._log.recording() as lines:
             context = LlamaContext(model.handle, opening, self._log)
         try:
+            formulas = _formulas(header, context, opening.choice)
             answers = allocation.simulated(
-                context.handle,
-                lines,
-                weight_bytes=header.tensor_bytes,
-                output_bytes=context.output_bytes,
+                context.handle, lines, formulas, weight_bytes=header.tensor_bytes
             )
         finally:
             context.close()
@@ -166,7 +166,7 @@ class LlamaLibrary:
         self, opening: Opening, on_progress: Callable[[float], None]
     ) -> tuple[Backend, Vocabulary, Allocation]:
         self._close_sized()
-        check_file(opening.path, self._log)
+        header = check_file(opening.path, self._log)
         gpu_layers = opening.choice.gpu_layers
         with self._log.recording() as lines:
             model = open_with_weights(
@@ -177,7 +177,8 @@ class LlamaLibrary:
             except ModelError:
                 model.close()
                 raise
-        answers = allocation.measured(context.handle, lines, output_bytes=context.output_bytes)
+        formulas = _formulas(header, context, opening.choice)
+        answers = allocation.measured(context.handle, lines, formulas)
         try:
             embedding, buffers = self._embedding(model, opening.choice)
         except Unavailable:
@@ -186,21 +187,23 @@ class LlamaLibrary:
             raise
         grammars = GrammarCompiler(model.vocabulary, self._trial_command)
         weights = (b for b in answers.buffers if b.label == "weights")
-        reopen = partial(self._reopen, model, opening, (*weights, *buffers))
+        reopen = partial(self._reopen, (header, model), opening, (*weights, *buffers))
         backend = LlamaBackend(model, context, embedding, opening, grammars, reopen)
         return backend, model.vocabulary, Allocation((*answers.buffers, *buffers))
 
     def _reopen(
         self,
-        model: LlamaModel,
+        opened: tuple[Header, LlamaModel],
         opening: Opening,
         lasting: tuple[BufferSize, ...],
         choice: Choice,
     ) -> tuple[LlamaContext, Allocation]:
         """A context for answers, beside the `lasting` buffers of the model."""
+        header, model = opened
         with self._log.recording() as lines:
             context = LlamaContext(model.handle, replace(opening, choice=choice), self._log)
-        answers = allocation.measured(context.handle, lines, output_bytes=context.output_bytes)
+        formulas = _formulas(header, context, choice)
+        answers = allocation.measured(context.handle, lines, formulas)
         changed = (b for b in answers.buffers if b.label != "weights")
         return context, Allocation((*lasting, *changed))
 
@@ -229,3 +232,9 @@ class LlamaLibrary:
         if self._sized is not None:
             self._sized[3].close()
             self._sized = None
+
+
+def _formulas(header: Header, context: LlamaContext, choice: Choice) -> allocation.Formulas:
+    geometry = read_geometry(header.metadata)
+    state = 0 if geometry is None else state_bytes(geometry, choice.num_ids)
+    return allocation.Formulas(context.output_bytes, state)

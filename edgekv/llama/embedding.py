@@ -66,9 +66,8 @@ class EmbeddingContext:
 
     def buffers(self) -> tuple[BufferSize, ...]:
         """What this context takes once a whole part was computed, by device."""
-        own = allocation.simulated(
-            self.handle, self._load_log, weight_bytes=0, output_bytes=self._output_bytes
-        )
+        formulas = allocation.Formulas(self._output_bytes)
+        own = allocation.simulated(self.handle, self._load_log, formulas, weight_bytes=0)
         return allocation.of_embeddings(own, output_bytes=self._output_bytes)
 
     def close(self) -> None:
