@@ -51,7 +51,8 @@ def _mapped_weights(engine: Engine, allocation: Allocation) -> Iterable[CostLine
                 HOST,
                 "weights",
                 buffer.bytes,
-                f"copies laid out for this CPU ({buffer.buffer_type})",
+                _marked(buffer, f"copies laid out for this CPU ({buffer.buffer_type})"),
+                not buffer.estimated,
             )
 
 
@@ -59,7 +60,12 @@ def _plain_weights(buffer: BufferSize) -> CostLine:
     how = "copied from the file"
     if buffer.buffer_type not in {"", buffer.device}:
         how += f" ({buffer.buffer_type})"
-    return CostLine(buffer.device, "weights", buffer.bytes, how)
+    how = _marked(buffer, how)
+    return CostLine(buffer.device, "weights", buffer.bytes, how, not buffer.estimated)
+
+
+def _marked(buffer: BufferSize, how: str) -> str:
+    return f"estimated: {how}" if buffer.estimated else how
 
 
 def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
@@ -78,7 +84,8 @@ def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
             )
         case _:
             how = f"room to compute {choice.ubatch} tokens at once over {choice.cells:,} cells"
-    return CostLine(buffer.device, buffer.label, buffer.bytes, how)
+    how = _marked(buffer, how)
+    return CostLine(buffer.device, buffer.label, buffer.bytes, how, not buffer.estimated)
 
 
 def _kv_sentence(geometry: Geometry | None, choice: Choice) -> str:
@@ -103,8 +110,9 @@ def _own_lines(engine: Engine, choice: Choice) -> Iterable[CostLine]:
         HOST,
         "runtime",
         engine.runtime_bytes + growth,
-        f"Python, libraries and vocabulary: {format_size(engine.runtime_bytes)} measured now "
+        f"Python, libraries and vocabulary: {format_size(engine.runtime_bytes)} without a model "
         f"+ {format_size(growth)} that requests add",
+        exact=False,
     )
     cache = choice.host_cache_bytes
     moving = moving_bytes(engine.geometry, choice) if cache else 0

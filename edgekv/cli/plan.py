@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import msgspec
@@ -13,6 +14,7 @@ from edgekv.budget.sizes import counted, format_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, embeddings_option
 from edgekv.core.plan import Choice, MemoryPlan, ModelFacts, PlannedDevice
+from edgekv.errors import DamagedModel, ModelError
 from edgekv.tui.visible import visible
 
 BAR_LENGTH = 32
@@ -39,10 +41,33 @@ async def _make_plan(path: str, wish: Wish) -> tuple[MemoryPlan, ModelFacts]:
     from edgekv.service.worker import Worker
 
     worker = Worker(path, wish)
-    plan = await worker.make_plan()
-    await worker.close()
+    try:
+        plan = await worker.make_plan()
+    except ModelError as refusal:
+        return await _plan_from_header(path, wish, refusal)
+    finally:
+        await worker.close()
     assert worker.facts is not None
     return plan, worker.facts
+
+
+async def _plan_from_header(
+    path: str, wish: Wish, refusal: ModelError
+) -> tuple[MemoryPlan, ModelFacts]:
+    """The plan of a file that llama.cpp refused, if it has a header. Raises the refusal if not,
+    and for a part of a model, which nobody wants planned but whole.
+    """
+    from edgekv.models.header_plan import has_data, plan_from_header, read_local_header
+    from edgekv.service.devices import read_place
+
+    try:
+        header = read_local_header(Path(path))
+        if isinstance(refusal, DamagedModel) and has_data(Path(path), header):
+            raise refusal
+        made = await plan_from_header(header, path, await read_place(), wish, str(refusal))
+    except (ModelError, OSError):
+        raise refusal from None
+    return made.plan, made.facts
 
 
 def ledger(plan: MemoryPlan, facts: ModelFacts) -> Iterator[str]:

@@ -140,6 +140,8 @@ class BufferSize(msgspec.Struct, frozen=True):
     """File-backed pages rather than memory of our own."""
     buffer_type: str = ""
     """The library's name for the kind of memory: "CPU", "CPU_Mapped", "CPU_REPACK", "CUDA0", …"""
+    estimated: bool = False
+    """Neither the library's allocator nor a closed formula gave this size."""
 
 
 class Allocation(msgspec.Struct, frozen=True):
@@ -179,6 +181,8 @@ class CostLine(msgspec.Struct, frozen=True):
     bytes: int
     how: str
     """One sentence: where the number comes from."""
+    exact: bool = True
+    """To the byte; otherwise an estimate or an allowance."""
 
 
 class MemoryPlan(msgspec.Struct, frozen=True):

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from edgekv.errors import ModelError
+from edgekv.models.tensor_types import tensor_bytes
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -24,6 +25,8 @@ LONGEST_LISTED = 4096
 _LONGEST_KEY = 65_535
 _MOST_DIMENSIONS = 4
 _BLOCK_BYTES = 65_536
+ALIGNMENT = 32
+"""Where tensors start, unless a file says otherwise, which none of the usual ones does."""
 _VOCABULARY = "tokenizer.ggml.tokens"
 
 Read: TypeAlias = Callable[[int, int], bytes]
@@ -56,6 +59,10 @@ class Walked:
     """The header's length, without the padding before the tensors' data."""
     num_vocab: int | None
     """Words of the vocabulary; None if there is none or the walk stopped before it."""
+    tensor_bytes: int | None = None
+    """All tensors as stored; None if a type is unknown or the walk stopped before them."""
+    whole_bytes: int | None = None
+    """What the whole file should have, where `tensor_bytes` is known."""
 
 
 def walk(read: Read, file_bytes: int, *, whole: bool = True) -> Walked:
@@ -89,10 +96,16 @@ class _Walk:
             raise ModelError(f"it is a GGUF file that is {kind}, which nobody here reads")
         num_tensors = self._count(1)
         metadata = self._metadata(self._count(1), whole)
-        if whole:
-            for _ in range(num_tensors):
-                self._tensor()
-        return Walked(metadata, num_tensors, self._at, self._num_vocab)
+        if not whole:
+            return Walked(metadata, num_tensors, self._at, self._num_vocab)
+        tensors = [self._tensor() for _ in range(num_tensors)]
+        walked = Walked(metadata, num_tensors, self._at, self._num_vocab)
+        sizes = [size for _, size in tensors if size is not None]
+        if len(sizes) < num_tensors:
+            return walked
+        end = max((offset + size for offset, size in tensors if size is not None), default=0)
+        start = -(-self._at // ALIGNMENT) * ALIGNMENT if end else self._at
+        return replace(walked, tensor_bytes=sum(sizes), whole_bytes=start + end)
 
     def _metadata(self, num_keys: int, whole: bool) -> dict[str, str]:
         metadata: dict[str, str] = {}
@@ -143,12 +156,15 @@ class _Walk:
                     raise _cut(self._file_bytes)
             self._skip(8 + int.from_bytes(block[offset : offset + 8], "little"))
 
-    def _tensor(self) -> None:
+    def _tensor(self) -> tuple[int, int | None]:
+        """Where its data starts, from the first tensor's on, and its bytes if they are known."""
         self._skip(self._count(1))  # its name
         num_dimensions = self._number("<I")
         if num_dimensions > _MOST_DIMENSIONS:
             raise ModelError(f"its header holds a tensor of {num_dimensions} dimensions")
-        self._skip(8 * num_dimensions + 4 + 8)  # lengths, type, offset
+        lengths = [self._number("<Q") for _ in range(num_dimensions)]
+        size = tensor_bytes(self._number("<I"), lengths)
+        return self._number("<Q"), size
 
     def _scalar(self, kind: int) -> int | float | bool:
         if kind not in _SCALARS:

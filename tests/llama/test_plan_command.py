@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from edgekv.core.plan import MemoryPlan
+from edgekv.models.header_plan import read_local_header
+from tests.tiny_models import TinyModel, write_header
 
 pytestmark = pytest.mark.llama
 
@@ -86,6 +88,59 @@ def test_what_does_not_fit_is_one_sentence(starter_model: Path) -> None:
     run = edgekv_plan(starter_model, "--memory", "300MiB", "--ctx", "8192", "--kv-type", "f16")
     assert_one_sentence(run, 1)
     assert "--ctx" in run.stderr.split(";")[1]
+
+
+def test_a_header_that_cannot_be_opened_is_planned_and_says_what_is_estimated(
+    tmp_path: Path,
+) -> None:
+    shape = {"attention.head_count_kv": 8, "attention.key_length": 64, "attention.value_length": 64}
+    keys = {"block_count": 24, "context_length": 131_072, "attention.sliding_window": 128}
+    path = write_header(tmp_path / "bare.gguf", TinyModel("gpt-oss", keys | shape, {}))
+    wishes = ("--ctx", "131072", "--slots", "1", "--kv-type", "f16", "--memory", "5GiB")
+    plan = plan_json(path, *wishes)
+    lines = {line["label"]: line for line in plan["lines"]}
+    assert not plan["choice"]["swa_full"]
+    # 12 layers that see everything, 12 that see 128 tokens; for the slot and the scratch id.
+    assert lines["kv"]["bytes"] == 12 * (131_072 + 768) * 2 * 8 * 64 * 2 == 3090 * 1024**2
+    assert lines["kv"]["exact"]
+    assert not lines["compute"]["exact"]
+    assert lines["compute"]["how"].startswith("estimated: ")
+    assert "header alone" in plan["limits"][0]
+    assert "no tensors" in plan["limits"][0]
+
+
+def test_the_header_of_a_model_is_planned_as_if_the_file_were_whole(
+    starter_model: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "header.gguf"
+    header = read_local_header(starter_model)
+    with starter_model.open("rb") as whole:
+        path.write_bytes(whole.read(header.num_bytes))
+    cut, real = plan_json(path, "--host-cache", "0"), plan_json(starter_model, "--host-cache", "0")
+    assert cut["choice"] == real["choice"]
+    planned, truth = ({x["label"]: x for x in plan["lines"]} for plan in (cut, real))
+    exact = {label for label, line in planned.items() if line["exact"]}
+    assert exact == {"weights", "kv", "output"}
+    assert [planned[label] for label in exact] == [truth[label] for label in exact]
+    for label in ("compute", "embedding"):
+        assert planned[label]["bytes"] == pytest.approx(truth[label]["bytes"], rel=0.1)
+    assert "cut short" in cut["limits"][0]
+
+
+def test_a_part_of_a_model_is_refused(starter_model: Path, tmp_path: Path) -> None:
+    with starter_model.open("rb") as whole:
+        (tmp_path / "part.gguf").write_bytes(whole.read(4_000_000))
+    assert_one_sentence(edgekv_plan(tmp_path / "part.gguf"), 1)
+
+
+def test_a_recurrent_model_is_planned_without_cells(tmp_path: Path) -> None:
+    keys = {"block_count": 12, "embedding_length": 768, "wkv.head_size": 64}
+    model = TinyModel("rwkv7", {**keys, "context_length": 1_048_576}, {})
+    plan = plan_json(write_header(tmp_path / "state.gguf", model), "--slots", "1")
+    (state,) = [line for line in plan["lines"] if line["label"] == "recurrent"]
+    assert state["bytes"] == 2 * 2_433_024
+    assert plan["model"]["kv_bytes_per_cell"]["f16"] == 0
+    assert plan["choice"]["context_length"] == 1_048_576
 
 
 def test_a_file_that_is_no_model_is_one_sentence(tmp_path: Path) -> None:
