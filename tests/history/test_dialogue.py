@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,77 +14,18 @@ from edgekv.history.store import History
 from edgekv.service.conversation import AnswerPart, AnswerStats
 from edgekv.service.messages import Message
 from edgekv.service.pieces import Called
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "conversations.sqlite"
-
-
-@pytest.fixture
-def archive(path: Path) -> Iterator[Archive]:
-    archive = Archive(path)
-    yield archive
-    archive.close()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def dialogue(archive: Archive, clock: Clock) -> Dialogue:
-    return Dialogue(archive, clock)
-
-
-def part(text: str, num_generated: int = 1, thought: str = "") -> AnswerPart:
-    return AnswerPart(text, AnswerStats(10, 5, num_generated), thought)
-
-
-def answer(dialogue: Dialogue, text: str) -> None:
-    dialogue.begin_answer("model")
-    dialogue.grow(part(text))
-    dialogue.end_answer(Ending.WHOLE)
-
-
-def exchange(dialogue: Dialogue, question: str, reply: str) -> None:
-    dialogue.ask(question)
-    answer(dialogue, reply)
-
-
-def said(dialogue: Dialogue) -> list[str]:
-    return [message.content for message in dialogue.conversation.messages]
-
-
-def on_disk(path: Path, dialogue: Dialogue) -> list[str]:
-    """What another program reads of the conversation."""
-    assert dialogue.id is not None
-    history = History(path)
-    try:
-        return [entry.message.content for entry in history.open(dialogue.id).entries]
-    finally:
-        history.close()
-
-
-def break_file(path: Path) -> None:
-    """From now on nothing can be written to it."""
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE piece")
-        connection.execute("ALTER TABLE message RENAME TO gone")
-        connection.execute("ALTER TABLE conversation RENAME TO gone_too")
-    connection.close()
+from tests.history.saying import (
+    SteadyClock,
+    answer,
+    exchange,
+    on_disk,
+    part,
+    said,
+)
 
 
 def test_everything_said_is_in_the_file_at_once_and_an_answer_within_moments(
-    dialogue: Dialogue, path: Path, clock: Clock
+    dialogue: Dialogue, path: Path, still: SteadyClock
 ) -> None:
     dialogue.ask("Why?")
     assert on_disk(path, dialogue) == ["Why?"]
@@ -94,7 +33,7 @@ def test_everything_said_is_in_the_file_at_once_and_an_answer_within_moments(
     dialogue.grow(part("Be", 1))
     dialogue.grow(part("cause", 2))
     assert on_disk(path, dialogue) == ["Why?", ""]
-    clock.now += SECONDS_BETWEEN_WRITES
+    still.now += SECONDS_BETWEEN_WRITES
     dialogue.grow(part(" I", 3))
     assert on_disk(path, dialogue) == ["Why?", "Because I"]
     dialogue.grow(AnswerPart(" say.", AnswerStats(10, 5, 4, reason=FinishReason.STOP)))
@@ -210,58 +149,6 @@ def test_what_there_is_of_an_answer_is_written_when_the_program_ends(
     history.close()
 
 
-@pytest.mark.parametrize("breaks_at", ["question", "answer", "piece", "end", "withdrawal"])
-def test_when_saving_fails_the_conversation_goes_on_whole_and_the_reason_is_known(
-    dialogue: Dialogue, archive: Archive, path: Path, clock: Clock, breaks_at: str
-) -> None:
-    exchange(dialogue, "a", "b")
-
-    def come_to(moment: str) -> None:
-        if moment == breaks_at:
-            assert archive.problem == ""
-            break_file(path)
-
-    come_to("question")
-    dialogue.ask("c")
-    come_to("answer")
-    dialogue.begin_answer("model")
-    dialogue.grow(part("d"))
-    come_to("piece")
-    clock.now += SECONDS_BETWEEN_WRITES
-    dialogue.grow(part("e"))
-    come_to("end")
-    if breaks_at == "withdrawal":
-        come_to("withdrawal")
-        dialogue.withdraw_answer()
-        dialogue.withdraw_question()
-        dialogue.ask("c")
-        dialogue.begin_answer("model")
-        dialogue.grow(part("de"))
-    dialogue.end_answer(Ending.WHOLE)
-    exchange(dialogue, "f", "g")
-    assert str(path) in archive.problem
-    assert not archive.is_saved
-    assert said(dialogue) == ["a", "b", "c", "de", "f", "g"]
-    number = dialogue.id
-    assert number is not None
-    dialogue.open(number)
-    assert said(dialogue) == ["a", "b", "c", "de", "f", "g"]
-
-
-def test_a_conversation_that_moved_to_memory_can_still_be_taken_back(
-    dialogue: Dialogue, path: Path
-) -> None:
-    exchange(dialogue, "a", "b")
-    dialogue.ask("c")
-    break_file(path)
-    dialogue.begin_answer("model")
-    dialogue.withdraw_answer()
-    dialogue.withdraw_question()
-    assert said(dialogue) == ["a", "b"]
-    exchange(dialogue, "f", "g")
-    assert said(dialogue) == ["a", "b", "f", "g"]
-
-
 def test_a_new_conversation_may_begin_with_messages_that_are_there_already(
     dialogue: Dialogue, path: Path
 ) -> None:
@@ -271,39 +158,6 @@ def test_a_new_conversation_may_begin_with_messages_that_are_there_already(
     )
     assert on_disk(path, dialogue) == ["So far?", "This."] == said(dialogue)
     assert dialogue.title == "Summary"
-
-
-def test_an_archive_opens_where_a_program_ended_in_the_middle_of_an_answer(path: Path) -> None:
-    archive = Archive(path)
-    dialogue = Dialogue(archive)
-    dialogue.ask("?")
-    dialogue.begin_answer("model")
-    dialogue.grow(part("Half"))
-    dialogue.close(orderly=False)
-    archive.close()
-    with sqlite3.connect(path) as connection:  # as if it had been another process
-        connection.execute("UPDATE message SET writer = ''")
-    connection.close()
-    again = Archive(path)
-    assert again.was_broken_off
-    assert again.to_open == dialogue.id
-    again.close()
-    later = Archive(path)
-    assert not later.was_broken_off
-    assert later.to_open is None
-    later.resume_last()
-    assert later.to_open == dialogue.id
-    later.close()
-
-
-def test_where_nothing_can_be_saved_the_archive_says_why_and_works(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    archive = Archive(tmp_path / "file" / "conversations.sqlite")
-    assert "cannot be saved" in archive.problem
-    dialogue = Dialogue(archive)
-    exchange(dialogue, "a", "b")
-    assert said(dialogue) == ["a", "b"]
-    assert Archive(None).problem == ""
 
 
 def test_a_title_is_the_first_words_in_one_line() -> None:

@@ -5,74 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from edgekv.core.events import FinishReason
-from edgekv.errors import NotSaved, Unavailable
-from edgekv.history.entries import ConversationId, Ending, EntryId, Remark
-from edgekv.history.schema import MIGRATIONS, VERSION
+from edgekv.history.entries import Ending, Remark
 from edgekv.history.store import SECONDS_TO_UNDO, History
 from edgekv.service.conversation import AnswerStats
 from edgekv.service.messages import Message, ToolCall
-
-EXACT = "\x00 \x1b[2J é 한국어 👩\u200d👩\u200d👧 \ud800 \r\n\ttail "
-STATS = AnswerStats(40, 31, 2, 1.5, (1, 0.5), FinishReason.STOP)
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        self.now += 1
-        return self.now
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "folder" / "conversations.sqlite"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def history(path: Path, clock: Clock) -> Iterator[History]:
-    history = History(path, clock)
-    yield history
-    history.close()
-
-
-def say(history: History, conversation: ConversationId, *texts: str) -> list[EntryId]:
-    """Append texts of user and assistant in turns to a conversation that is still empty."""
-    entries: list[EntryId] = []
-    for number, text in enumerate(texts):
-        message = Message("assistant" if number % 2 else "user", text)
-        after = entries[-1] if entries else None
-        entries.append(history.append(conversation, after, Remark(message)).entry)
-    return entries
-
-
-def texts(history: History, conversation: ConversationId) -> list[str]:
-    return [entry.message.content for entry in history.open(conversation).entries]
-
-
-def titles(history: History, words: str = "") -> list[str]:
-    return [listed.title for listed in history.listed(words)]
-
-
-def num_messages(path: Path) -> int:
-    with sqlite3.connect(path) as connection:
-        (number,) = connection.execute("SELECT count(*) FROM message").fetchone()
-    connection.close()
-    return int(number)
+from tests.history.saying import (
+    EXACT,
+    STATS,
+    Clock,
+    num_messages,
+    say,
+    texts,
+    titles,
+)
 
 
 def test_what_was_said_is_there_to_the_last_character_when_the_file_is_opened_again(
@@ -94,11 +45,6 @@ def test_what_was_said_is_there_to_the_last_character_when_the_file_is_opened_ag
     assert before.entries[1].model == "Ü model"
     assert before.title == EXACT
     again.close()
-
-
-def test_the_file_is_for_its_owner_alone(history: History, path: Path) -> None:
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
 def test_an_answer_is_read_as_it_grows_and_costs_the_same_for_each_piece(
@@ -262,81 +208,3 @@ def test_texts_that_were_sent_are_remembered_oldest_first_and_not_for_ever(
     for number in range(5):
         history.sent.add(f"{number}\n{EXACT}", None)
     assert history.sent.all() == [f"{number}\n{EXACT}" for number in (2, 3, 4)]
-
-
-def test_a_file_of_a_newer_version_is_left_as_it_is(path: Path) -> None:
-    History(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
-    connection.close()
-    before = path.read_bytes()
-    with pytest.raises(Unavailable, match=r"newer EdgeKV .* update EdgeKV"):
-        History(path)
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("version", range(VERSION))
-def test_a_file_of_every_older_version_is_brought_up_to_date(path: Path, version: int) -> None:
-    path.parent.mkdir()
-    with sqlite3.connect(path) as connection:
-        for script in MIGRATIONS[:version]:
-            connection.executescript(script)
-        connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
-    history = History(path)
-    say(history, history.begin("t"), "a")
-    assert titles(history) == ["t"]
-    history.close()
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda path: path.parent.write_text("a file"), "File exists"),
-        (lambda path: path.mkdir(parents=True), "Is a directory"),
-        (lambda path: (path.parent.mkdir(), path.write_text("words " * 99)), "not a database"),
-    ],
-)
-def test_a_place_that_cannot_be_written_is_named_in_one_sentence(
-    path: Path, spoil: object, reason: str
-) -> None:
-    assert callable(spoil)
-    spoil(path)
-    with pytest.raises(NotSaved) as caught:
-        History(path)
-    assert str(path) in str(caught.value)
-    assert reason in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_program_without_a_home_folder_writes_nothing_where_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotSaved, match="XDG_DATA_HOME"):
-        History(Path("~/relative.sqlite"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_another_program_holds_too_long_is_an_error_and_nothing_is_half_written(
-    history: History, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("edgekv.history.database.SECONDS_TO_WAIT", 0)
-    hasty = History(path)
-    blocker = sqlite3.connect(path, isolation_level=None)
-    blocker.execute("BEGIN IMMEDIATE")
-    with pytest.raises(NotSaved, match="locked"):
-        say(hasty, ConversationId(1), "a")
-    blocker.execute("ROLLBACK")
-    blocker.close()
-    assert num_messages(path) == 0
-    hasty.close()
-
-
-def test_without_a_file_everything_works_until_the_program_ends() -> None:
-    history = History(None)
-    conversation = history.begin("t")
-    say(history, conversation, "a", "b")
-    assert texts(history, conversation) == ["a", "b"]
-    assert titles(history) == ["t"]
-    history.close()
