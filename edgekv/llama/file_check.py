@@ -9,12 +9,11 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
+from edgekv.core.file_kinds import SNIFFED_BYTES, is_gguf, kind_of
 from edgekv.core.splits import SplitName, read_split_name
 from edgekv.errors import DamagedModel, ModelError
 from edgekv.llama.gguf import Header, read_header
 from edgekv.llama.library import LogRecorder
-
-_MAGIC = b"GGUF"
 
 _log = logging.getLogger(__name__)
 
@@ -73,20 +72,23 @@ def _check_tensors(first: Path, headers: list[Header]) -> None:
 def _check_one(file: Path, log: LogRecorder) -> Header:
     try:
         with file.open("rb") as stream:
-            magic = stream.read(4)
+            beginning = stream.read(SNIFFED_BYTES)
     except FileNotFoundError:
         raise ModelError(f"There is no model file at {file}; check the path.") from None
     except IsADirectoryError:
         raise ModelError(f"{file} is a folder; name the .gguf file in it.") from None
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}.") from None
-    if magic != _MAGIC:
-        raise ModelError(f"{file} is not a GGUF model; download a .gguf file of the model.")
+    if not is_gguf(beginning):
+        raise DamagedModel(f"{file} is {kind_of(beginning)}.")
+    size = file.stat().st_size
     with log.recording():
         header = read_header(str(file))
     if header is None:
-        raise DamagedModel(f"{file} is damaged ({log.last_error()}); download it again.")
-    size = file.stat().st_size
+        raise DamagedModel(
+            f"{file} is damaged, or cut short after {size:,} bytes ({log.last_error()}); "
+            "download it again."
+        )
     if size < header.file_bytes:
         raise DamagedModel(
             f"{file} is cut short: it should have {header.file_bytes:,} bytes "

@@ -111,28 +111,6 @@ def test_control_tokens_in_plain_text_stay_text(library: LlamaLibrary, starter_m
     assert b"".join(map(vocabulary.piece, plain)) == b"<|im_end|>"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"", "not a GGUF"), (b"<html>", "not a GGUF"), (b"GGUF\x03\0\0\0\xff", "damaged")],
-)
-def test_a_file_that_is_no_model_is_refused(
-    library: LlamaLibrary, tmp_path: Path, content: bytes, words: str
-) -> None:
-    file = tmp_path / "x.gguf"
-    file.write_bytes(content)
-    with pytest.raises(ModelError, match=words):
-        library.describe(str(file))
-
-
-def test_a_cut_file_is_refused_with_both_sizes(
-    library: LlamaLibrary, tmp_path: Path, starter_model: Path
-) -> None:
-    file = tmp_path / "cut.gguf"
-    file.write_bytes(starter_model.read_bytes()[:-1])
-    with pytest.raises(ModelError, match="98,362,432 bytes and has 98,362,431"):
-        library.describe(str(file))
-
-
 def test_missing_files_and_folders_are_refused(library: LlamaLibrary, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no model file"):
         library.describe(str(tmp_path / "absent.gguf"))
