@@ -29,6 +29,14 @@ class MemoryPool:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceCap:
+    """A device that shares a pool takes no more of it than this."""
+
+    device_id: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """All the memory a plan may use."""
 
@@ -38,6 +46,7 @@ class Budget:
     """What all pools together may give, if the user said so."""
     notes: tuple[str, ...]
     """Sentences about devices that are not used, and wishes that exceed the machine."""
+    caps: tuple[DeviceCap, ...] = ()
 
     @property
     def host(self) -> MemoryPool:
@@ -65,11 +74,12 @@ def read_budget(devices: Iterable[DeviceInfo], machine: Machine, wish: Wish) -> 
     pools = [_host_pool(sharing, machine, wish)]
     notes = list(_host_notes(machine, wish))
     for device in separate:
-        if device.free_bytes is None:
+        free_bytes = _own_free_bytes(device, machine)
+        if free_bytes is None:
             notes.append(f"{device.id} is not used, because its free memory cannot be read.")
         else:
-            pools.append(_device_pool(device, device.free_bytes))
-    return Budget(tuple(pools), wish.memory_bytes, tuple(notes))
+            pools.append(_device_pool(device, free_bytes))
+    return Budget(tuple(pools), wish.memory_bytes, tuple(notes), _caps(sharing))
 
 
 def device_reserve(total_bytes: int) -> int:
@@ -81,10 +91,24 @@ def device_reserve(total_bytes: int) -> int:
     return min(max(total_bytes // 16, 256 * MIB), 1024 * MIB)
 
 
+def _own_free_bytes(device: DeviceInfo, machine: Machine) -> int | None:
+    """What is free of memory that the host does not have; None if it cannot be read."""
+    if device.unified and machine.carve_out is not None and device.free_bytes is not None:
+        # Its driver adds the host's pages that it may take, and those are counted already.
+        return min(device.free_bytes, machine.carve_out.value)
+    return device.free_bytes
+
+
 def _shares_host_memory(device: DeviceInfo, machine: Machine) -> bool:
     # Firmware can carve memory out for an integrated GPU that the host then no longer has.
-    is_carved_out = (device.free_bytes or 0) > machine.total.value
+    is_carved_out = (_own_free_bytes(device, machine) or 0) > machine.total.value
     return device.unified and not is_carved_out
+
+
+def _caps(sharing: Iterable[DeviceInfo]) -> tuple[DeviceCap, ...]:
+    # Apple's driver says how much of the host's memory it will hold. What others report as total
+    # is all there is, or a carve-out that they can exceed.
+    return tuple(DeviceCap(d.id, d.total_bytes) for d in sharing if d.kind == "metal")
 
 
 def _host_pool(sharing: list[DeviceInfo], machine: Machine, wish: Wish) -> MemoryPool:

@@ -48,7 +48,11 @@ class Judge:
             - sum_bytes(line for line in lines if self.budget.pool_of(line.device) is pool)
             for pool in self.budget.pools
         )
-        return min(self.budget.total_bytes - sum_bytes(lines), *in_pools)
+        under_caps = (
+            cap.bytes - sum_bytes(line for line in lines if line.device == cap.device_id)
+            for cap in self.budget.caps
+        )
+        return min(self.budget.total_bytes - sum_bytes(lines), *in_pools, *under_caps)
 
     def spare_by_estimate(self, run: DryRun) -> Spare:
         """How other choices would do, judged from one dry run; exact where there was one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import psutil
 from edgekv.budget import cgroups
 
 MIB = 1024**2
+_MEMINFO = re.compile(r"^(\w+):\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,10 @@ class Machine:
     """Logical processors this process may run on."""
     cores: Reading
     """Threads that compute best: two on one core only wait for each other."""
+    carve_out: Reading | None = None
+    """What is free of memory that firmware keeps from the host for an integrated AMD GPU; None
+    where no driver tells. It is no part of `total`.
+    """
 
 
 def read_machine(
@@ -53,7 +59,8 @@ def read_machine(
     told = list(_told_to_openmp(environment))
     usable = _smallest(Reading(len(cpus), "the process's affinity"), *quotas, *told)
     cores = _smallest(Reading(_count_cores(root, cpus), "cores of the usable CPUs"), usable)
-    return Machine(total, available, system_reserve(total.value), usable, cores)
+    reserve = system_reserve(total.value)
+    return Machine(total, available, reserve, usable, cores, _carve_out(root))
 
 
 def read_available_beside_files(root: Path = Path("/")) -> Reading:
@@ -97,15 +104,31 @@ def _host_memory(root: Path) -> tuple[Reading, Reading]:
     except OSError:
         memory = psutil.virtual_memory()
         return Reading(memory.total, "the system"), Reading(memory.available, "the system")
-    kib = {name: int(rest.split()[0]) for name, rest in _fields(text)}
+    kib = {name: int(number) for name, number in _MEMINFO.findall(text)}
+    # Kernels before 3.14 do not tell what is available; what is free is less than that.
+    available = "MemAvailable" if "MemAvailable" in kib else "MemFree"
+    total, free = kib["MemTotal"] * 1024, kib[available] * 1024
     return (
-        Reading(kib["MemTotal"] * 1024, "MemTotal in /proc/meminfo"),
-        Reading(kib["MemAvailable"] * 1024, "MemAvailable in /proc/meminfo"),
+        Reading(total, "MemTotal in /proc/meminfo"),
+        Reading(free, f"{available} in /proc/meminfo"),
     )
 
 
-def _fields(text: str) -> Iterable[list[str]]:
-    return (line.split(":") for line in text.splitlines())
+def _carve_out(root: Path) -> Reading | None:
+    """What AMD's driver calls VRAM, of several devices the least, for a card has more than firmware
+    spares. Beside it an integrated GPU takes pages of the host (GTT), which drivers add to it.
+    """
+    folders = sorted(root.glob("sys/class/drm/card*/device"))
+    found = [reading for folder in folders if (reading := _vram(folder, root))]
+    return min(found, key=lambda reading: reading.value, default=None)
+
+
+def _vram(folder: Path, root: Path) -> Reading | None:
+    total, used = (cgroups.text_of(folder / f"mem_info_vram_{name}") for name in ("total", "used"))
+    if not (total.isdigit() and used.isdigit()):
+        return None
+    source = f"/{folder.relative_to(root)}/mem_info_vram_total less what is used"
+    return Reading(max(0, int(total) - int(used)), source)
 
 
 def _smallest(*readings: Reading) -> Reading:

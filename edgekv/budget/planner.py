@@ -165,12 +165,14 @@ async def _offloaded(case: Case, judge: Judge) -> Case:
 
 
 def _gpu_share(run: DryRun, judge: Judge) -> float:
-    """How much of what graphics devices of their own should hold fits them; 1 is all."""
+    """How much of what graphics devices should hold fits them; 1 is all."""
     shares = [1.0]
-    for pool in judge.budget.pools[1:]:
-        lines = [line for line in judge.lines(run) if line.device in pool.device_ids]
+    bounds = [(pool.device_ids, pool.budget_bytes) for pool in judge.budget.pools[1:]]
+    bounds += [((cap.device_id,), cap.bytes) for cap in judge.budget.caps]
+    for device_ids, most in bounds:
+        lines = [line for line in judge.lines(run) if line.device in device_ids]
         compute = sum_bytes(line for line in lines if line.label == "compute")
         layers = sum_bytes(lines) - compute
-        if layers + compute > pool.budget_bytes:
-            shares.append(max(0, pool.budget_bytes - compute) / max(1, layers))
+        if layers + compute > most:
+            shares.append(max(0, most - compute) / max(1, layers))
     return min(shares)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,5 +150,11 @@ def _device(handle: int) -> DeviceInfo | None:
         name=lib.ggml_backend_dev_description(handle).decode("utf-8", "replace"),
         total_bytes=total.value,
         free_bytes=free.value if known else None,
-        unified=lib.ggml_backend_dev_type(handle) == _INTEGRATED_GPU,
+        unified=is_unified(kind, lib.ggml_backend_dev_type(handle), platform.machine()),
     )
+
+
+def is_unified(kind: DeviceKind, ggml_type: int, processor: str) -> bool:
+    """Whether a device has the host's memory and none of its own."""
+    # Metal calls every device a GPU, also where it is part of Apple's own processors.
+    return ggml_type == _INTEGRATED_GPU or (kind == "metal" and processor == "arm64")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,6 +77,25 @@ def test_a_carve_out_larger_than_the_host_is_memory_of_its_own() -> None:
     budget = budget_of(BY_NAME["APU with 96G carve-out, little host RAM"])
     assert len(budget.pools) == 2
     assert gpu_bytes(budget) > 16 * GIB
+
+
+@pytest.mark.parametrize(
+    ("carved", "reported", "host", "gpu_at_most"),
+    [
+        # A small one: the driver adds half of the host's pages, which the host has already.
+        (GIB // 2, 8 * GIB, 15 * GIB, 15 * GIB),
+        # Half of 64 GiB, and as many pages of the host again.
+        (48 * GIB, 56 * GIB, 16 * GIB, 48 * GIB),
+    ],
+)
+def test_pages_of_the_host_that_an_integrated_gpu_may_take_are_counted_once(
+    carved: int, reported: int, host: int, gpu_at_most: int
+) -> None:
+    with_carve_out = replace(machine(host, host), carve_out=Reading(carved, "sysfs"))
+    apu = DeviceInfo("Vulkan0", "vulkan", "APU", reported, reported, unified=True)
+    budget = read_budget([apu], with_carve_out, Wish())
+    assert gpu_bytes(budget) <= gpu_at_most
+    assert budget.total_bytes <= host + (carved if len(budget.pools) > 1 else 0)
 
 
 def test_an_empty_list_of_visible_devices_leaves_no_gpu() -> None:

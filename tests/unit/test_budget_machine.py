@@ -73,6 +73,36 @@ def test_without_groups_the_kernel_decides(recording: Recording) -> None:
     assert machine.available.source == "MemAvailable in /proc/meminfo"
 
 
+def test_an_old_kernel_is_believed_what_is_free(recording: Recording) -> None:
+    recording.add("proc/meminfo", "MemTotal: 8388608 kB\nMemFree: 409600 kB\nHugePages_Total: 0")
+    machine = recording.read()
+    assert machine.available.value == 400 * MIB
+    assert machine.available.source == "MemFree in /proc/meminfo"
+
+
+def test_memory_that_firmware_keeps_for_an_integrated_gpu_is_read(recording: Recording) -> None:
+    assert recording.read().carve_out is None
+    folder = "sys/class/drm/card{}/device/mem_info_vram_{}"
+    recording.add(folder.format(1, "total"), 16 * GIB)
+    recording.add(folder.format(1, "used"), GIB)
+    carve_out = recording.read().carve_out
+    assert carve_out is not None
+    assert carve_out.value == 15 * GIB
+    assert carve_out.source.startswith("/sys/class/drm/card1/device/mem_info_vram_total")
+    recording.add(folder.format(0, "total"), GIB // 2)
+    recording.add(folder.format(0, "used"), 0)
+    recording.add(folder.format(2, "total"), "not told")
+    least = recording.read().carve_out
+    assert least is not None
+    assert least.value == GIB // 2
+
+
+def test_compressed_swap_adds_nothing(recording: Recording) -> None:
+    recording.add("sys/block/zram0/disksize", 4 * GIB)
+    recording.add("proc/swaps", "Filename Type Size\n/dev/zram0 partition 4194304 0 100")
+    assert recording.read().available.value == 6 * GIB
+
+
 def test_a_group_bounds_what_its_members_may_take(recording: Recording) -> None:
     recording.add_groups(V2_MOUNT, "0::/box")
     recording.add_v2("box", 2 * GIB, used=GIB // 2)

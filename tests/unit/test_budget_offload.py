@@ -36,6 +36,15 @@ class TestGraphics:
         assert made.total_bytes <= made.budget_bytes
         assert all(device.unified for device in made.devices)
 
+    def test_apples_gpu_takes_no_more_of_the_hosts_memory_than_its_driver_holds(self) -> None:
+        facts = model(weight_bytes=4 * GIB)
+        mac = DeviceInfo("Metal", "metal", "Apple M4", 3 * GIB, 3 * GIB, unified=True)
+        made = plan(facts=facts, host=machine(16 * GIB), gpu=mac)
+        assert 0 < made.choice.gpu_layers < 17
+        used = sum(line.bytes for line in made.lines if line.device == "Metal")
+        assert GIB < used <= 3 * GIB
+        assert made.budget_bytes == 15 * GIB
+
     def test_a_wish_for_layers_is_kept(self) -> None:
         assert plan(Wish(gpu_layers=5), gpu=graphics(16 * GIB)).choice.gpu_layers == 5
 
