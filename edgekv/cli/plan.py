@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from edgekv.budget.costs import step_costs
+from edgekv.budget.recorded import NOT_HERE, RecordedMachine, recorded_machine
 from edgekv.budget.sizes import counted, format_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, embeddings_option
@@ -20,24 +21,50 @@ from edgekv.tui.visible import visible
 BAR_LENGTH = 32
 
 
+def what_if(
+    _ctx: click.Context, _param: click.Parameter, text: str | None
+) -> RecordedMachine | None:
+    """Read a size or a file."""
+    from edgekv.budget.machine import read_machine
+
+    try:
+        return None if text is None else recorded_machine(text, read_machine())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @click.command()
 @budget_options
 @embeddings_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, sizes in bytes.")
-def command(path: str, wish: Wish, as_json: bool) -> None:
+@click.option(
+    "--what-if",
+    "there",
+    callback=what_if,
+    metavar="SIZE|FILE",
+    help="Plan for a machine with so much memory, or one whose 'plan --json' is in a file.",
+)
+def command(path: str, wish: Wish, as_json: bool, there: RecordedMachine | None) -> None:
     """Show what would be allocated for MODEL on this machine, and why.
 
     MODEL is a .gguf file; without one it is the starter model. Every option left at 'auto' is
     decided by the plan, one that is given is kept or refused.
     """
-    plan, facts = asyncio.run(_make_plan(path, wish))
+    plan, facts = asyncio.run(_make_plan(path, wish, there))
     if as_json:
         click.echo(msgspec.json.encode(plan))
     else:
         click.echo("\n".join(visible(line) for line in ledger(plan, facts)))
 
 
-async def _make_plan(path: str, wish: Wish) -> tuple[MemoryPlan, ModelFacts]:
+async def _make_plan(
+    path: str, wish: Wish, there: RecordedMachine | None
+) -> tuple[MemoryPlan, ModelFacts]:
+    if there is not None:
+        from edgekv.service.elsewhere import plan_elsewhere
+
+        return await plan_elsewhere(path, wish, there)
+
     from edgekv.service.worker import Worker
 
     worker = Worker(path, wish)
@@ -73,6 +100,9 @@ async def _plan_from_header(
 def ledger(plan: MemoryPlan, facts: ModelFacts) -> Iterator[str]:
     """The plan as lines of text for people."""
     model = plan.model
+    if plan.limits[0].startswith(NOT_HERE):
+        yield plan.limits[0]
+        yield ""
     yield f"{model.name}  ({model.architecture}, {format_size(model.file_bytes)}, {model.path})"
     yield ""
     yield from _choice(plan.choice)
