@@ -29,7 +29,8 @@ MOST_PROCESSES = 4
 """The server, its engine, a template's child; and one that tries a grammar for a moment."""
 SECONDS_TO_START = 180
 SECONDS_TO_END = 10
-NOBODY = 65534
+STRANGER = 4242
+"""No user has this number, so nothing knows of a home."""
 C_LIBRARY = (
     "ld-linux-x86-64.so.2",
     "libc.so.6",
@@ -66,14 +67,14 @@ def check(archive: Path, model: Path, work: Path) -> None:
         subprocess.run(["chmod", "-R", "a-w", str(folder)], check=True)
         become = [
             "setpriv",
-            f"--reuid={NOBODY}",
-            f"--regid={NOBODY}",
+            f"--reuid={STRANGER}",
+            f"--regid={STRANGER}",
             "--clear-groups",
             "env",
             "-i",
         ]
         use([*become, str(program)], str(weights))
-        done("read-only, as a user without a home")
+        done("read-only, as a user that the system does not know")
         use(*bare_root(folder, Path(weights), work / "root"))
         done("in a root with nothing but the C library")
 

@@ -6,10 +6,12 @@ import msgspec
 
 from edgekv.core.plan import DeviceInfo
 
+TESTED_VERSIONS = ("0.3.36",)
+"""Releases of llama-cpp-python whose structs the adapter was checked against, the newest last."""
+
 
 class LibraryFacts(msgspec.Struct, frozen=True):
     version: str
-    tested_versions: tuple[str, ...]
     path: str
     loaded: tuple[str, ...]
     """The library's own files and those that it computes with, as far as the system tells."""

@@ -24,9 +24,6 @@ from edgekv.models.finding import find_model
 from edgekv.models.folders import own_folders
 from edgekv.service.own_command import own_command
 
-WANTED_LIBRARY = "0.3.36"
-"""What to install where the library cannot even say its version."""
-
 
 async def examine(host: Host, model: str | None) -> AsyncIterator[Finding]:
     """Findings as they are made. `model` is tried instead of the starter model."""
@@ -36,7 +33,7 @@ async def examine(host: Host, model: str | None) -> AsyncIterator[Finding]:
         facts = read_facts(own_command("library"))
     except Broken as broken:
         # What follows would end in the same way.
-        yield examine_broken(broken, WANTED_LIBRARY)
+        yield examine_broken(host, broken)
         return
     for finding in examine_library(host, facts):
         yield finding
@@ -50,7 +47,7 @@ def _system(host: Host) -> Iterator[Finding]:
     yield from examine_folders(own_folders())
     yield examine_port()
     yield from examine_terminal(host)
-    if getattr(sys, "frozen", False):
+    if host.is_bundle:
         yield from examine_quarantine(host, Path(sys.executable).parent)
 
 

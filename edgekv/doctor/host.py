@@ -39,6 +39,8 @@ class Host:
     """As `uname -m`: x86_64, aarch64, arm64."""
     affinity: frozenset[int] | None = None
     """Processors this process may run on; None asks the system."""
+    is_bundle: bool = getattr(sys, "frozen", False)
+    """Whether this EdgeKV is one that brings its own Python."""
     ask: Callable[[Sequence[str]], str | None] = ask
 
     def text(self, path: str) -> str:

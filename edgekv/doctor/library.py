@@ -5,18 +5,22 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
 from edgekv.budget.devices import read_budget
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
-from edgekv.core.library import LibraryFacts
+from edgekv.core.library import TESTED_VERSIONS, LibraryFacts
 from edgekv.doctor.finding import Finding, fault, fine, warning
 from edgekv.doctor.graphics import graphics_in
 from edgekv.doctor.host import Host
 
-REINSTALL = "pip install --force-reinstall --no-cache-dir llama-cpp-python=={}"
+REINSTALL = f"pip install --force-reinstall --no-cache-dir llama-cpp-python=={TESTED_VERSIONS[-1]}"
+OTHER_BUNDLE = (
+    "take the bundle for this system, or make one here: make bundle (in a clone of EdgeKV)"
+)
 SECONDS_TO_LOAD = 60.0
 """From a cold disk, CUDA included."""
 
@@ -69,18 +73,24 @@ def read_facts(command: Sequence[str]) -> LibraryFacts:
     return msgspec.json.decode(done.stdout, type=LibraryFacts)
 
 
-def examine_broken(broken: Broken, wanted_version: str) -> Finding:
-    mended = REINSTALL.format(wanted_version)
+def examine_broken(host: Host, broken: Broken) -> Finding:
+    mended = _another_build(host)
     if broken.exit_code == -getattr(signal, "SIGILL", 4):
         return fault("library", "llama.cpp was built for another processor than this one", mended)
     how = broken.last_words or f"its process ended with {broken.exit_code}"
     return fault("library", f"llama.cpp cannot be loaded: {how}", mended)
 
 
+def _another_build(host: Host) -> str:
+    return OTHER_BUNDLE if host.is_bundle else REINSTALL
+
+
 def examine_library(host: Host, facts: LibraryFacts) -> Iterator[Finding]:
+    others = [Path(path).name for path in facts.loaded if _is_ggml(path)]
     yield fine(
         "library",
-        f"llama-cpp-python {facts.version}, {facts.path}; backends: {', '.join(facts.backends)}",
+        f"llama-cpp-python {facts.version}, {facts.path}, with {', '.join(others) or 'ggml'}; "
+        f"backends: {', '.join(facts.backends)}",
     )
     yield from _origin(host, facts)
     yield from _instructions(host, facts)
@@ -88,13 +98,21 @@ def examine_library(host: Host, facts: LibraryFacts) -> Iterator[Finding]:
     yield from _devices(host, facts)
 
 
+def _is_ggml(path: str) -> bool:
+    return "ggml" in Path(path).name
+
+
 def _origin(host: Host, facts: LibraryFacts) -> Iterator[Finding]:
+    folder = Path(facts.path).parent
+    strays = [path for path in facts.loaded if _is_ggml(path) and Path(path).parent != folder]
     if not facts.has_bundled_path:
+        strays.append(facts.path)
+    if strays:
         named = [n for n in ("LLAMA_CPP_LIB_PATH", "LD_LIBRARY_PATH") if n in host.environment]
         yield warning(
             "library",
-            f"it does not come from its own package but from {facts.path}",
-            f"unset {' '.join(named) or 'LLAMA_CPP_LIB_PATH'}",
+            f"not all of it comes from its own package: {', '.join(strays)}",
+            f"unset {' '.join(named) or 'LLAMA_CPP_LIB_PATH LD_LIBRARY_PATH'}",
         )
 
 
@@ -109,13 +127,13 @@ def _instructions(host: Host, facts: LibraryFacts) -> Iterator[Finding]:
         yield fault(
             "instructions",
             f"the library needs {', '.join(missing)}, which this processor does not have",
-            REINSTALL.format(facts.version),
+            _another_build(host),
         )
     elif unused := [name for name in WORTH_A_BUILD if name in present - built]:
         yield warning(
             "instructions",
             f"this processor has {', '.join(unused)}, which the library was built without",
-            REINSTALL.format(facts.version),
+            _another_build(host),
         )
     else:
         yield fine("instructions", f"needs and finds {', '.join(sorted(built)) or 'the basic set'}")

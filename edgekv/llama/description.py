@@ -36,7 +36,6 @@ def describe() -> LibraryFacts:
     library.start()
     return LibraryFacts(
         version=llama_cpp.__version__,
-        tested_versions=library.TESTED_VERSIONS,
         path=str(Path(lib._name).resolve()),
         loaded=tuple(_loaded_files()),
         backends=tuple(_backends()),

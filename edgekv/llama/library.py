@@ -17,14 +17,12 @@ from pathlib import Path
 import llama_cpp
 from llama_cpp import llama_cpp as api
 
+from edgekv.core.library import TESTED_VERSIONS
 from edgekv.core.plan import DeviceInfo, DeviceKind
 from edgekv.errors import Unavailable
 from edgekv.llama.layout import check_layout
 
 lib: ctypes.CDLL = api._lib
-
-TESTED_VERSIONS = ("0.3.36",)
-"""The ctypes structs below `edgekv.llama` were checked against these releases."""
 
 _ERROR = 4
 _LEVELS = {2: logging.INFO, 3: logging.WARNING, _ERROR: logging.ERROR}

@@ -15,7 +15,6 @@ GIB = 1024**3
 PROCESSOR = DeviceInfo("CPU", "cpu", "a processor", 16 * GIB, None, False)
 LIBRARY = LibraryFacts(
     version="0.3.36",
-    tested_versions=("0.3.36",),
     path="/opt/llama_cpp/lib/libllama.so",
     loaded=("/usr/lib/libgomp.so.1",),
     backends=("CPU",),
@@ -54,7 +53,7 @@ def host(
 ) -> Host:
     """A Linux machine of four processors with those files."""
     write(root, {"proc/meminfo": memory(16, 12)} | dict(files))
-    return Host(root, {}, "linux", "x86_64", frozenset(range(4)), ask)
+    return Host(root, {}, "linux", "x86_64", frozenset(range(4)), is_bundle=False, ask=ask)
 
 
 def laptop(root: Path) -> Host:
@@ -109,4 +108,4 @@ def apple(root: Path, quarantined: bool) -> Host:
     def ask(command: Sequence[str]) -> str | None:
         return "0083;66f0;Safari;" if quarantined and command[0] == "xattr" else None
 
-    return Host(root, {}, "darwin", "arm64", frozenset(range(8)), ask)
+    return Host(root, {}, "darwin", "arm64", frozenset(range(8)), is_bundle=False, ask=ask)

@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 
 from edgekv.core.plan import DeviceInfo
 from edgekv.doctor.finding import Finding, Verdict
-from edgekv.doctor.library import Broken, examine_broken, examine_library, read_facts
+from edgekv.doctor.library import OTHER_BUNDLE, Broken, examine_broken, examine_library, read_facts
 from edgekv.doctor.memory import examine_memory
 from edgekv.doctor.processor import examine_processor
 from edgekv.doctor.surroundings import (
@@ -111,6 +111,19 @@ def test_a_library_from_elsewhere_is_named(tmp_path: Path) -> None:
     assert troubles(examine_library(told, elsewhere)) == [
         ("library", Verdict.WARNING, "unset LD_LIBRARY_PATH")
     ]
+
+
+def test_a_ggml_from_elsewhere_is_named(tmp_path: Path) -> None:
+    mixed = changed(LIBRARY, loaded=("/old/libggml-base.so.0", LIBRARY.path))
+    assert troubles(examine_library(machines.host(tmp_path, {}), mixed)) == [
+        ("library", Verdict.WARNING, "unset LLAMA_CPP_LIB_PATH LD_LIBRARY_PATH")
+    ]
+
+
+def test_a_bundle_is_never_told_to_use_pip(tmp_path: Path) -> None:
+    host = machines.host(tmp_path, {"proc/cpuinfo": f"flags\t\t: {machines.GOLDMONT}"})
+    remedies = [r for _, _, r in troubles(examine_library(replace(host, is_bundle=True), LIBRARY))]
+    assert remedies == [OTHER_BUNDLE]
 
 
 def test_apple_silicon_without_metal_is_told_so(tmp_path: Path) -> None:
@@ -230,9 +243,11 @@ def unused_port() -> int:
         ("raise SystemExit('edgekv: It is too old.')", "cannot be loaded: It is too old."),
     ],
 )
-def test_a_library_that_ends_its_process_is_a_fault(program: str, words: str) -> None:
+def test_a_library_that_ends_its_process_is_a_fault(
+    program: str, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(Broken) as caught:
         read_facts([sys.executable, "-c", program])
-    finding = examine_broken(caught.value, "0.3.36")
+    finding = examine_broken(machines.host(tmp_path, {}), caught.value)
     assert finding.verdict is Verdict.FAULT
     assert words in finding.text

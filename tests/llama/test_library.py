@@ -9,6 +9,7 @@ import llama_cpp
 import pytest
 from packaging.requirements import Requirement
 
+from edgekv.core.library import TESTED_VERSIONS
 from edgekv.errors import Unavailable
 from edgekv.llama import layout, library
 from edgekv.llama.description import describe
@@ -37,7 +38,7 @@ def test_a_release_that_nobody_checked_is_refused_by_name(monkeypatch: pytest.Mo
 
 def test_the_project_asks_for_no_other_releases_than_those_checked() -> None:
     needed: Requirement = next(r for r in requirements() if r.name == "llama-cpp-python")
-    checked = library.TESTED_VERSIONS
+    checked = TESTED_VERSIONS
     assert [version for version in checked if version not in needed.specifier] == []
     major, minor, patch = map(int, checked[-1].split("."))
     first = list(map(int, checked[0].split(".")))
@@ -47,7 +48,7 @@ def test_the_project_asks_for_no_other_releases_than_those_checked() -> None:
 
 def test_the_library_tells_what_it_is() -> None:
     facts = describe()
-    assert facts.version in facts.tested_versions
+    assert facts.version in TESTED_VERSIONS
     assert "CPU" in facts.backends
     assert "CPU" in [device.id for device in facts.devices]
     assert facts.has_bundled_path
