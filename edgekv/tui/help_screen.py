@@ -45,7 +45,7 @@ class HelpScreen(Screen[None]):
         table = Table(box=None, show_header=False, expand=True, padding=(0, 2, 0, 0))
         table.add_column(width=18)
         table.add_column(ratio=1)
-        table.add_column(style="dim", no_wrap=True)
+        table.add_column(style="dim", no_wrap=True, width=17)
         for binding in shown:
             keys = ", ".join(self._display(binding, key) for key in binding.key.split(","))
             table.add_row(Text(keys), Text(binding.tooltip), Text(binding.id or ""))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from edgekv.history.archive import Archive
 from edgekv.service.conversation import ChatModel
 from edgekv.tui.app import ChatApp
 from edgekv.tui.dial import Dial
@@ -84,17 +85,12 @@ async def _models(chat: OpenChat) -> None:
     await chat.pilot.press("f3")
 
 
-async def _help(chat: OpenChat) -> None:
-    await chat.pilot.press("f1")
-
-
 SCENES = {
     # What the chat says is compared where it is made, in test_drawing.py.
     "chat": Scene(_chat, "11,520", in_texts=False),
     "engine": Scene(_engine, "3 running"),
     "plan": Scene(_plan, "applies"),
     "models": Scene(_models, "on this disk"),
-    "keys": Scene(_help, "everywhere"),
 }
 
 
@@ -104,14 +100,16 @@ async def picture(name: str, size: tuple[int, int]) -> str:
     words = tuple(f"{word} " for word in ANSWER.split(" "))
     worker = WatchedWorker(Script(words=words))
     model = ChatModel(worker, PlainFormat, clock=lambda: next(clock) * 0.031)
-    app = ChatApp(model, "SmolLM2-135M-Instruct.Q4_1")
-    async with app.run_test(size=size) as pilot:
-        chat = OpenChat(app, pilot, worker)
-        await chat.shows("KV used")
-        await scene.show(chat)
-        await chat.shows(scene.complete)
-        await pilot.pause()
-        return app.export_screenshot(title="EdgeKV")
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Archive(Path(folder) / "conversations.db")
+        app = ChatApp(model, "SmolLM2-135M-Instruct.Q4_1", archive=archive)
+        async with app.run_test(size=size) as pilot:
+            chat = OpenChat(app, pilot, worker)
+            await chat.shows("KV used")
+            await scene.show(chat)
+            await chat.shows(scene.complete)
+            await pilot.pause()
+            return app.export_screenshot(title="EdgeKV")
 
 
 def words_of(svg: str) -> str:
