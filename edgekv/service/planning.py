@@ -57,12 +57,18 @@ def verdicts() -> Verdicts | None:
 
 
 def tested_types(described: Described) -> tuple[Outcome, ...]:
+    """What is known of the file; nothing of one that cannot be read any more."""
     known = verdicts()
     if known is None:
         return ()
+    try:
+        found = known.of(subject_of(described))
+    except OSError as error:
+        _log.warning("verdicts on KV types are not used: %s", error)
+        return ()
     return tuple(
         Outcome(v.kv_type_k, v.kv_type_v, v.quick, v.longest, next(iter(v.objections), None))
-        for v in known.of(subject_of(described))
+        for v in found
     )
 
 

@@ -13,13 +13,13 @@ from queue import SimpleQueue
 
 import pytest
 
+from edgekv.budget.planner import Basis
 from edgekv.budget.wish import Wish
 from edgekv.core.frames import LENGTH_BYTES, Command, Open, Submit, decode_command, encode
 from edgekv.core.plan import (
     Choice,
     CostLine,
     MemoryPlan,
-    ModelFacts,
     PlannedDevice,
     PlannedModel,
 )
@@ -49,8 +49,9 @@ CHOICE = Choice(
 DEVICE = PlannedDevice("CPU", "cpu", "Fake CPU", 2**33, 2**32, 1000, False, "by the test")
 
 
-async def fixed_plan(facts: ModelFacts, *_: object) -> MemoryPlan:
+async def fixed_plan(basis: Basis, _dry_run: object) -> MemoryPlan:
     """In place of `plan_memory`: `CHOICE`, whatever the machine has."""
+    facts = basis.facts
     lines = (CostLine("CPU", "weights", 100, "from the file"), CostLine("CPU", "kv", 20, "cells"))
     model = PlannedModel(
         facts.path, facts.name, facts.architecture, facts.file_bytes, facts.context_train, {}
