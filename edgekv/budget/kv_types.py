@@ -1,7 +1,7 @@
 """The element types a KV cache may have, and what they take.
 
-Source: the block layouts of ggml's `ggml-common.h`. The list is the one that
-llama.cpp's own tools offer for `--cache-type-k` and `--cache-type-v`.
+Source: the block layouts of ggml's `ggml-common.h`. The list is the one that llama.cpp's own
+tools offer for `--cache-type-k` and `--cache-type-v`, and two that only its library opens.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ KV_TYPES = {
     "q4_1": KVType(32, 2 + 2 + 16),
     "q4_0": KVType(32, 2 + 16),
     "iq4_nl": KVType(32, 2 + 16),
+    "mxfp4": KVType(32, 1 + 16),  # one exponent, then 32 x 4 bits
+    "q2_0": KVType(64, 2 + 16),  # 64 x 2 bits
 }
 
 AUTO = "auto"

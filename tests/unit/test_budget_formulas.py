@@ -248,4 +248,6 @@ def test_types_take_the_bytes_of_their_blocks() -> None:
         "q4_1": 40,
         "q4_0": 36,
         "iq4_nl": 36,
+        "mxfp4": 34,
+        "q2_0": 18,
     }
