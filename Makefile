@@ -14,10 +14,11 @@ BIN := $(VENV)/bin
 SPREAD := -n 2 --dist loadgroup
 STARTER := models/SmolLM2-135M-Instruct.Q4_1.gguf
 GEMMA := models/gemma-3-270m-Q4_K_M.gguf
+NODE_CLIENT := tests/node/node_modules/openai
 # Only warnings and errors, and on stderr: stdout belongs to the command that was asked for.
 INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help chat serve plan model test check screenshots format clean
+.PHONY: help chat serve plan model test check screenshots format node fuzz clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -36,7 +37,12 @@ model: $(STARTER)  ## fetch the starter model (98 MB) and verify it
 test: $(VENV)/dev-installed $(STARTER) $(GEMMA)  ## the tests, real models included
 	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
-check: $(VENV)/dev-installed $(STARTER) $(GEMMA)  ## everything CI checks: format, lint, types, imports, tests
+fuzz: $(VENV)/dev-installed $(STARTER)  ## odd requests to a real server, for MINUTES=10
+	@$(BIN)/python -m tests.server.fuzzing --minutes $(or $(MINUTES),10)
+
+node: $(NODE_CLIENT)  ## OpenAI's client for Node, which a test uses
+
+check: $(VENV)/dev-installed $(STARTER) $(GEMMA) $(if $(shell command -v npm),$(NODE_CLIENT))  ## everything CI checks: format, lint, types, imports, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -51,7 +57,7 @@ format: $(VENV)/dev-installed  ## mend the format and what the linter can mend
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove the environment and caches; models stay
-	rm -rf $(VENV) build dist *.egg-info models/.parts
+	rm -rf tests/node/node_modules $(VENV) build dist *.egg-info models/.parts
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find edgekv tests models -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -98,6 +104,10 @@ $(VENV)/run-installed: pyproject.toml constraints.txt $(VENV)/llama-built
 $(VENV)/dev-installed: $(VENV)/run-installed
 	@echo "Installing what the checks need …" >&2
 	@$(INSTALL) -e '.[dev]' >&2
+	@touch $@
+
+$(NODE_CLIENT): tests/node/package.json
+	@npm install --prefix tests/node --no-package-lock --no-audit --no-fund --loglevel=error >&2
 	@touch $@
 
 # --- models ---
