@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from edgekv.budget.devices import Budget
 from edgekv.budget.dry_run import DryRun
 from edgekv.budget.formulas import fits_widths
-from edgekv.budget.judge import Judge
+from edgekv.budget.judge import Judge, sum_bytes
 from edgekv.budget.machine import MIB
 from edgekv.budget.search import (
     MOST_SEQS,
@@ -18,6 +19,7 @@ from edgekv.budget.search import (
     with_wish,
 )
 from edgekv.budget.sizes import format_size
+from edgekv.budget.smaller_files import smaller_file
 from edgekv.core.plan import Choice
 from edgekv.errors import DoesNotFit, InvalidValue
 
@@ -124,6 +126,8 @@ async def _remedy(case: Case, judge: Judge, run: DryRun) -> str:
             largest = await _largest(case, judge, run, field)
             if largest is not None:
                 return f"{words} {getattr(largest, field)}"
+    if case.wish.gpu_layers and (layers := await _most_layers(case, judge)) is not None:
+        return f"the most that fit are --gpu-layers {layers}"
     return next(_other_remedies(case, judge, run))
 
 
@@ -132,14 +136,16 @@ def _other_remedies(case: Case, judge: Judge, run: DryRun) -> Iterator[str]:
     free_types = with_wish(case, kv_type_k=None, kv_type_v=None)
     if free_types != case and (best := best_choice(free_types, judge.spare_by_estimate(run))):
         yield f"--kv-type {best.kv_type_k} fits"
-    if wish.gpu_layers:
-        yield "take fewer --gpu-layers"
     if wish.memory_bytes is not None and needed <= judge.budget.host.free_bytes:
         yield f"give it --memory {-(-needed // MIB)}MiB"
     if wish.embeddings:
         yield "leave out --embeddings"
     if wish.host_cache_bytes:
         yield "take a smaller --host-cache"
+    weights = sum_bytes(line for line in judge.lines(run) if line.label == "weights")
+    room = judge.budget.total_bytes - (needed - weights)
+    if (smaller := smaller_file(case.facts, weights, room)) is not None:
+        yield f"close other programs, or take this model in {smaller}"
     yield "close other programs or take a smaller model"
 
 
@@ -148,6 +154,19 @@ _LARGEST = {
     "slots": "the most that fit are --slots",
     "cells": "the most that fit are --cells",
 }
+
+
+async def _most_layers(case: Case, judge: Judge) -> int | None:
+    """The most GPU layers, fewer than were asked for, that fit in the most frugal choice."""
+    fitting, low, high = None, -1, case.wish.gpu_layers or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        run = await judge.run(most_frugal_choice(replace(case, gpu_layers=middle)))
+        if judge.spare_bytes(run) >= 0:
+            fitting = low = middle
+        else:
+            high = middle
+    return fitting
 
 
 async def _largest(case: Case, judge: Judge, run: DryRun, field: str) -> Choice | None:

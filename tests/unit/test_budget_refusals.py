@@ -8,7 +8,7 @@ import pytest
 
 from edgekv.budget.wish import Wish
 from edgekv.errors import DoesNotFit, InvalidValue
-from tests.unit.budget_models import GIB, MIB, graphics, model, plan, with_memory
+from tests.unit.budget_models import GIB, MIB, graphics, machine, model, plan, with_memory
 
 
 class TestImpossibleWishes:
@@ -76,6 +76,42 @@ class TestRefusals:
         wish = with_memory(240 * MIB, kv_type_k="f32", kv_type_v="f32", context_length=2048)
         with pytest.raises(DoesNotFit, match=r"--ctx \d+|--kv-type"):
             plan(wish, facts=facts)
+
+    @pytest.mark.parametrize("wished", [17, 9])
+    def test_the_most_layers_that_fit_are_named_and_one_more_does_not(self, wished: int) -> None:
+        facts, gpu = model(weight_bytes=4 * GIB), graphics(2 * GIB)
+        with pytest.raises(DoesNotFit) as caught:
+            plan(Wish(gpu_layers=wished), facts=facts, gpu=gpu)
+        named = re.search(r"the most that fit are --gpu-layers (\d+)\.", str(caught.value))
+        assert named is not None
+        most = int(named[1])
+        assert plan(Wish(gpu_layers=most), facts=facts, gpu=gpu).choice.gpu_layers == most
+        with pytest.raises(DoesNotFit):
+            plan(Wish(gpu_layers=most + 1), facts=facts, gpu=gpu)
+
+    @pytest.mark.parametrize(
+        ("gib", "words"),
+        [
+            (5.25, "Q4_K_M (about 4.6 GiB)"),
+            (3.5, "Q2_K (about 3.0 GiB)"),
+            (2, "or take a smaller model"),
+        ],
+    )
+    def test_the_largest_quantisation_that_fits_is_named_with_its_size(
+        self, gib: float, words: str
+    ) -> None:
+        facts = model(weight_bytes=8 * GIB)
+        facts.metadata["general.file_type"] = "7"
+        with pytest.raises(DoesNotFit) as caught:
+            plan(facts=facts, host=machine(int(gib * GIB)))
+        assert words in str(caught.value)
+        if size := re.search(r"about ([\d.]+) GiB", words):
+            smaller = model(weight_bytes=int(float(size[1]) * GIB))
+            assert plan(facts=smaller, host=machine(int(gib * GIB))).fits
+
+    def test_of_a_file_that_does_not_say_how_it_is_quantised_nothing_is_claimed(self) -> None:
+        with pytest.raises(DoesNotFit, match=r"close other programs or take a smaller model\."):
+            plan(facts=model(weight_bytes=8 * GIB), host=machine(5 * GIB))
 
     def test_a_refusal_is_one_sentence(self) -> None:
         with pytest.raises(DoesNotFit) as caught:
