@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from edgekv.core.plan import Allocation, Choice, ModelFacts, Opening
+from edgekv.core.plan import Adapter, Allocation, Choice, ModelFacts, Opening
 
 AskLibrary: TypeAlias = Callable[[Opening], Awaitable[Allocation]]
 
@@ -25,8 +25,10 @@ class Allocator:
     Raises `ModelError` with the library's words where it would refuse.
     """
 
-    def __init__(self, facts: ModelFacts, ask_library: AskLibrary) -> None:
-        self._facts, self._ask_library = facts, ask_library
+    def __init__(
+        self, facts: ModelFacts, ask_library: AskLibrary, adapters: tuple[Adapter, ...] = ()
+    ) -> None:
+        self._facts, self._ask_library, self._adapters = facts, ask_library, adapters
         self._runs: dict[Choice, DryRun] = {}
 
     def known(self, choice: Choice) -> DryRun | None:
@@ -38,6 +40,7 @@ class Allocator:
             opening = Opening(
                 path=self._facts.path,
                 choice=choice,
+                adapters=self._adapters,
                 share_prefixes=self._facts.can_share_prefixes(choice.swa_full),
             )
             self._runs[choice] = DryRun(choice, await self._ask_library(opening))

@@ -77,6 +77,8 @@ def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
             how = f"state of recurrent layers for {ids}, whatever the context"
         case "output":
             how = f"{ids} x {engine.facts.num_vocab:,} words of the vocabulary x 4 bytes"
+        case "adapter":
+            how = "a LoRA adapter, copied from its file"
         case "embedding":
             how = (
                 f"texts of up to {choice.embedding_cells:,} tokens to embed "

@@ -80,7 +80,7 @@ class Basis:
     def judge(self, dry_run: AskLibrary) -> Judge:
         geometry = read_geometry(self.facts.metadata)
         engine = Engine(self.facts, geometry, self.wish.use_mmap, self.runtime_bytes)
-        return Judge(self.budget, engine, Allocator(self.facts, dry_run))
+        return Judge(self.budget, engine, Allocator(self.facts, dry_run, self.wish.adapters))
 
     def plan(self, case: Case, judge: Judge, run: DryRun) -> MemoryPlan:
         """What a choice and its allocation come to."""

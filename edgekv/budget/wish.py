@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgekv.core.plan import Adapter
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -26,6 +28,7 @@ class Wish:
     reserve_bytes: int | None = None
     threads: int | None = None
     use_mmap: bool = True
+    adapters: tuple[Adapter, ...] = ()
     embeddings: bool | None = False
     """Room to embed texts. `auto` makes it where it costs no context that people need, no slot
     and no precision; only a server embeds."""

@@ -95,16 +95,16 @@ def _archive(begins: str | None) -> Archive:
 
 def _server(attach: str, path: str, wish: Wish, *, warms: bool) -> AttachedWorker | None:
     """The server whose model is used, if one is: one copy of the weights is enough."""
-    if attach == "none" or (attach == "auto" and warms):
+    if attach == "none" or (attach == "auto" and (warms or wish.adapters)):
         return None
     from edgekv.service.finding_host import running_server, server_at
 
     if attach == "auto":
         return running_server(path, wish, lambda why: click.echo(f"edgekv: {why}", err=True))
-    if _is_given("model") or warms:
+    if _is_given("model") or warms or wish.adapters:
         raise click.UsageError(
             "A server holds the model and keeps the prompts that it was started with; "
-            "leave MODEL and --warm out."
+            "leave MODEL, --lora and --warm out."
         )
     return server_at(attach, wish)
 

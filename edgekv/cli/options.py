@@ -15,6 +15,7 @@ from edgekv.budget.kv_types import AUTO, parse_kv_types
 from edgekv.budget.sizes import parse_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.settable import Settable, model_argument
+from edgekv.core.plan import Adapter
 
 if TYPE_CHECKING:
     from edgekv.service.warm import WarmPrompt
@@ -64,6 +65,24 @@ def _option(name: str, field: str, read: Callback, metavar: str, text: str) -> D
     )
 
 
+def lora(
+    _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
+) -> tuple[Adapter, ...]:
+    """Read FILE or FILE=SCALE, as often as given."""
+    return tuple(map(_adapter, texts))
+
+
+def _adapter(text: str) -> Adapter:
+    path, equals, scale = text.rpartition("=")
+    if not equals or Path(text).is_file():
+        path, scale = text, "1"
+    if not re.fullmatch(r"-?[0-9]{1,6}(\.[0-9]{1,9})?", scale) or not float(scale):
+        raise click.BadParameter(f"'{scale}' is not how strongly an adapter may count, like 0.5.")
+    if not Path(path).is_file():
+        raise click.BadParameter(f"There is no file '{path}'; check the path.")
+    return Adapter(str(Path(path).resolve()), float(scale))
+
+
 _OPTIONS = (
     click.argument(
         "model", required=False, envvar="EDGEKV_MODEL", is_eager=True, callback=model_argument
@@ -77,6 +96,14 @@ _OPTIONS = (
     _option("--host-cache", "host_cache_bytes", size, "SIZE", "Set aside for idle conversations."),
     _option("--reserve", "reserve_bytes", size, "SIZE", "Left to the rest of the system."),
     _option("--threads", "threads", count(1), "N", "CPU threads, at most those usable here."),
+    click.option(
+        "--lora",
+        "adapters",
+        multiple=True,
+        callback=lora,
+        metavar="FILE[=SCALE]",
+        help="Change the model by a LoRA adapter; may be repeated.",
+    ),
     click.option(
         "--mmap/--no-mmap",
         "use_mmap",

@@ -82,8 +82,11 @@ async def _plan_from_header(
     path: str, wish: Wish, refusal: ModelError
 ) -> tuple[MemoryPlan, ModelFacts]:
     """The plan of a file that llama.cpp refused, if it has a header. Raises the refusal if not,
-    and for a part of a model, which nobody wants planned but whole.
+    for a part of a model, which nobody wants planned but whole, and where adapters would need the
+    model to be judged.
     """
+    if wish.adapters:
+        raise refusal
     from edgekv.models.header_plan import has_data, plan_from_header, read_local_header
     from edgekv.service.devices import read_place
 

@@ -12,7 +12,15 @@ import msgspec
 
 DeviceKind: TypeAlias = Literal["cpu", "cuda", "metal", "vulkan", "rpc"]
 Label: TypeAlias = Literal[
-    "weights", "kv", "recurrent", "compute", "output", "embedding", "host_cache", "runtime"
+    "weights",
+    "kv",
+    "recurrent",
+    "compute",
+    "output",
+    "embedding",
+    "adapter",
+    "host_cache",
+    "runtime",
 ]
 
 CELL_PADDING = 256
@@ -113,12 +121,20 @@ class Choice(msgspec.Struct, frozen=True):
         return self.num_seqs + 1
 
 
+class Adapter(msgspec.Struct, frozen=True):
+    """A LoRA adapter, and how strongly it counts: 1 is as it was trained."""
+
+    path: str
+    scale: float = 1.0
+
+
 class Opening(msgspec.Struct, frozen=True):
     """One model opened in one way."""
 
     path: str
     choice: Choice
     use_mmap: bool = True
+    adapters: tuple[Adapter, ...] = ()
     share_prefixes: bool = True
     """False where a cut or a share would be wrong: recurrent state, bounded windows."""
     store_path: str | None = None

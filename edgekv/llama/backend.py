@@ -16,6 +16,7 @@ from edgekv.core.ports import Backend, Vocabulary
 from edgekv.core.request import SamplingParams, SeqId, Token
 from edgekv.errors import ModelError, Unavailable
 from edgekv.llama import allocation, library
+from edgekv.llama.adapters import LoadedAdapters, refuse_adapter
 from edgekv.llama.context import LlamaContext
 from edgekv.llama.embedding import EmbeddingContext
 from edgekv.llama.file_check import check_file
@@ -148,6 +149,7 @@ class LlamaLibrary:
 
     def dry_run(self, opening: Opening) -> Allocation:
         header, model = self._open_sized(opening.path, opening.choice.gpu_layers)
+        adapters = self._adapters(header, model, opening)
         with self._log.recording() as lines:
             context = LlamaContext(model.handle, opening, self._log)
         try:
@@ -160,31 +162,34 @@ class LlamaLibrary:
         embedding, buffers = self._embedding(model, opening.choice)
         if embedding is not None:
             embedding.close()
-        return Allocation((*answers.buffers, *buffers))
+        whole = Allocation((*answers.buffers, *buffers))
+        return adapters.with_room(whole, opening.choice.ubatch)
 
     def open(
         self, opening: Opening, on_progress: Callable[[float], None]
     ) -> tuple[Backend, Vocabulary, Allocation]:
         self._close_sized()
-        header = check_file(opening.path, self._log)
+        header = self._check(opening.path)
         gpu_layers = opening.choice.gpu_layers
         with self._log.recording() as lines:
             model = open_with_weights(
                 opening.path, gpu_layers, opening.use_mmap, self._log, on_progress
             )
-            try:
-                context = LlamaContext(model.handle, opening, self._log)
-            except ModelError:
-                model.close()
-                raise
-        formulas = _formulas(header, context, opening.choice)
-        answers = allocation.measured(context.handle, lines, formulas)
+        try:
+            adapters = self._adapters(header, model, opening)
+            context, answers = self._answering((header, model), lines, opening)
+        except ModelError:
+            model.close()
+            raise
         try:
             embedding, buffers = self._embedding(model, opening.choice)
         except Unavailable:
             context.close()
             model.close()
             raise
+        if embedding is not None:
+            adapters.apply(embedding.handle)
+        buffers += adapters.buffers
         grammars = GrammarCompiler(model.vocabulary, self._trial_command)
         weights = (b for b in answers.buffers if b.label == "weights")
         reopen = partial(self._reopen, (header, model), opening, (*weights, *buffers))
@@ -199,13 +204,31 @@ class LlamaLibrary:
         choice: Choice,
     ) -> tuple[LlamaContext, Allocation]:
         """A context for answers, beside the `lasting` buffers of the model."""
-        header, model = opened
-        with self._log.recording() as lines:
-            context = LlamaContext(model.handle, replace(opening, choice=choice), self._log)
-        formulas = _formulas(header, context, choice)
-        answers = allocation.measured(context.handle, lines, formulas)
+        context, answers = self._answering(opened, [], replace(opening, choice=choice))
         changed = (b for b in answers.buffers if b.label != "weights")
         return context, Allocation((*lasting, *changed))
+
+    def _answering(
+        self, opened: tuple[Header, LlamaModel], model_log: allocation.Lines, opening: Opening
+    ) -> tuple[LlamaContext, Allocation]:
+        """A context for answers and what it took, with the weights if `model_log` tells them."""
+        header, model = opened
+        with self._log.recording() as lines:
+            context = LlamaContext(model.handle, opening, self._log)
+        self._adapters(header, model, opening).apply(context.handle)
+        formulas = _formulas(header, context, opening.choice)
+        return context, allocation.measured(context.handle, [*model_log, *lines], formulas)
+
+    def _adapters(self, header: Header, model: LlamaModel, opening: Opening) -> LoadedAdapters:
+        """Those of the opening, loaded once for all contexts of a model."""
+        if model.adapters is None or model.adapters.adapters != opening.adapters:
+            model.adapters = LoadedAdapters(model.handle, header, opening.adapters, self._log)
+        return model.adapters
+
+    def _check(self, path: str) -> Header:
+        header = check_file(path, self._log)
+        refuse_adapter(path, header)
+        return header
 
     def _embedding(
         self, model: LlamaModel, choice: Choice
@@ -222,7 +245,7 @@ class LlamaLibrary:
         if self._sized is not None and self._sized[:2] == (path, gpu_layers):
             return self._sized[2:]
         self._close_sized()
-        header = check_file(path, self._log)
+        header = self._check(path)
         with self._log.recording():
             model = open_without_weights(path, gpu_layers, self._log)
         self._sized = (path, gpu_layers, header, model)

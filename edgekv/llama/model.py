@@ -9,6 +9,7 @@ from llama_cpp import llama_cpp as api
 
 from edgekv.core.plan import ModelFacts
 from edgekv.errors import ModelError
+from edgekv.llama.adapters import LoadedAdapters
 from edgekv.llama.gguf import Header
 from edgekv.llama.library import LogRecorder
 from edgekv.llama.vocabulary import LlamaVocabulary
@@ -20,6 +21,8 @@ class LlamaModel:
     def __init__(self, handle: int) -> None:
         self.handle = handle
         self.vocabulary = LlamaVocabulary(handle)
+        self.adapters: LoadedAdapters | None = None
+        """Those that were loaded last; the library frees them with the model."""
 
     def close(self) -> None:
         api.llama_model_free(self.handle)

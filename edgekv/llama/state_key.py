@@ -12,7 +12,7 @@ from edgekv.kv.model_digest import model_digest
 
 
 def state_key(opening: Opening) -> str:
-    """32 hexadecimal digits that differ between library versions, models and KV types."""
+    """32 hexadecimal digits that differ between library versions, models, adapters and KV types."""
     choice = opening.choice
     layout = (
         llama_cpp.__version__,
@@ -24,4 +24,6 @@ def state_key(opening: Opening) -> str:
     )
     digest = blake2b(repr(layout).encode(), digest_size=16)
     digest.update(model_digest(Path(opening.path)))
+    for adapter in opening.adapters:
+        digest.update(model_digest(Path(adapter.path)) + repr(adapter.scale).encode())
     return digest.hexdigest()

@@ -67,8 +67,9 @@ async def plan_from_header(
 
 def candidate_of(header: Walked, title: str) -> Candidate:
     """What a forecast needs to know of the model. Raises `ModelError` if it is none."""
-    if not header.metadata.get("general.architecture"):
-        raise ModelError(f"{title} names no architecture, so it is no model; take another file.")
+    kind = header.metadata.get("general.type", "model")
+    if kind == "adapter" or not header.metadata.get("general.architecture"):
+        raise ModelError(f"{title} is no model; take another file.")
     return Candidate(
         title=header.metadata.get("general.name") or Path(title).stem,
         metadata=header.metadata,

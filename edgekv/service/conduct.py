@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgekv.budget.wish import Wish
 from edgekv.config.places import cache_folder
 from edgekv.core.plan import Choice, ModelFacts, Opening
 from edgekv.service.warm import WarmPrompt
@@ -22,12 +23,13 @@ class Conduct:
     warm: tuple[WarmPrompt, ...] = ()
     """Prompts that are computed at the start and kept."""
 
-    def opening(self, facts: ModelFacts, choice: Choice, *, use_mmap: bool) -> Opening:
-        """The model of `facts` opened as planned and conducted like this."""
+    def opening(self, facts: ModelFacts, choice: Choice, wish: Wish) -> Opening:
+        """The model of `facts` opened as wished, planned and conducted like this."""
         return Opening(
             path=facts.path,
             choice=choice,
-            use_mmap=use_mmap,
+            use_mmap=wish.use_mmap,
+            adapters=wish.adapters,
             share_prefixes=facts.can_share_prefixes(choice.swa_full),
             store_path=_store_path() if self.disk_cache_bytes else None,
             disk_cache_bytes=self.disk_cache_bytes,

@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 
 from edgekv.budget.wish import Wish
+from edgekv.core.plan import MemoryPlan
 from edgekv.errors import Unavailable
 from edgekv.service.attach_frames import VERSION, Card
 from edgekv.service.attached import AttachedWorker, keeps
@@ -78,6 +79,12 @@ def _why_not(url: str, key: str | None, wish: Wish) -> str | None:
         return "which is another version"
     if version != VERSION:
         return "which is another version"
-    if report.plan is None or not keeps(report.plan.choice, wish):
+    plan = report.plan
+    if plan is None or not keeps(plan.choice, wish) or _has_adapter(plan):
         return "which was started with other options"
     return None
+
+
+def _has_adapter(plan: MemoryPlan) -> bool:
+    """A model that an adapter changed is not the one that was asked for."""
+    return any(line.label == "adapter" for line in plan.lines)

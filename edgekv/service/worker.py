@@ -231,7 +231,7 @@ class Worker:
         assert self._client is not None
         assert self.plan is not None
         assert self.facts is not None
-        opening = self.conduct.opening(self.facts, self.plan.choice, use_mmap=self.wish.use_mmap)
+        opening = self.conduct.opening(self.facts, self.plan.choice, self.wish)
         self._enter(State.LOADING)
         reply = await self._client.call(
             lambda call: Open(call, opening),

@@ -42,7 +42,7 @@ def memory_parts(plan: MemoryPlan, snapshot: Snapshot) -> tuple[MemoryPart, ...]
     per_cell = planned("kv") / (snapshot.num_cells or plan.choice.cells)
     used, shared = snapshot.cells_used, snapshot.cells_shared
     kv_used, kv_shared = round((used - shared) * per_cell), round(shared * per_cell)
-    compute = planned("compute", "output", "embedding", "recurrent", "runtime")
+    compute = planned("compute", "output", "embedding", "adapter", "recurrent", "runtime")
     # The host cache is room for conversations too, once the pool has none left.
     free = planned("kv", "host_cache") - kv_used - kv_shared
     return (
