@@ -2,7 +2,8 @@
 
 EdgeKVError
 ├── ModelError          (the file is missing, damaged, or not a model llama.cpp can open)
-│   └── DamagedModel    (a file is cut, or the files of a set do not belong together)
+│   ├── DamagedModel    (a file is cut, or the files of a set do not belong together)
+│   └── NotHere         (a hub has it and this disk has not)
 ├── DoesNotFit          (no plan satisfies the request in this memory)
 ├── EngineDied          (the engine process ended while it was needed)
 ├── HubError            (a hub cannot be reached, refuses, or sends something else than the file)
@@ -36,6 +37,16 @@ class ModelError(EdgeKVError):
 
 class DamagedModel(ModelError):
     code = "damaged_model"
+
+
+class NotHere(ModelError):
+    """`wanted` is what `edgekv pull` takes for it."""
+
+    code = "model_not_here"
+
+    def __init__(self, message: str, wanted: str) -> None:
+        super().__init__(message)
+        self.wanted = wanted
 
 
 class DoesNotFit(EdgeKVError):

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import click
 import msgspec
+from msgspec import structs
 
 from edgekv.budget.costs import step_costs
 from edgekv.budget.recorded import NOT_HERE, RecordedMachine, recorded_machine
 from edgekv.budget.sizes import counted, format_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, embeddings_option
+from edgekv.cli.settable import AT_HUB
 from edgekv.core.plan import Choice, MemoryPlan, ModelFacts, PlannedDevice
 from edgekv.errors import DamagedModel, ModelError
 from edgekv.tui.visible import visible
@@ -47,8 +49,10 @@ def what_if(
 def command(path: str, wish: Wish, as_json: bool, there: RecordedMachine | None) -> None:
     """Show what would be allocated for MODEL on this machine, and why.
 
-    MODEL is a .gguf file; without one it is the starter model. Every option left at 'auto' is
-    decided by the plan, one that is given is kept or refused.
+    MODEL is a .gguf file or a name of 'edgekv models'; without one it is the starter model. Of a
+    model that is not here, or hf:owner/repo:QUANT, nothing but the header is transferred.
+
+    Every option left at 'auto' is decided by the plan, one that is given is kept or refused.
     """
     plan, facts = asyncio.run(_make_plan(path, wish, there))
     if as_json:
@@ -60,6 +64,8 @@ def command(path: str, wish: Wish, as_json: bool, there: RecordedMachine | None)
 async def _make_plan(
     path: str, wish: Wish, there: RecordedMachine | None
 ) -> tuple[MemoryPlan, ModelFacts]:
+    if path.startswith(AT_HUB):
+        return await _plan_at_hub(path.removeprefix(AT_HUB), wish, there)
     if there is not None:
         from edgekv.service.elsewhere import plan_elsewhere
 
@@ -76,6 +82,24 @@ async def _make_plan(
         await worker.close()
     assert worker.facts is not None
     return plan, worker.facts
+
+
+async def _plan_at_hub(
+    name: str, wish: Wish, there: RecordedMachine | None
+) -> tuple[MemoryPlan, ModelFacts]:
+    """The plan of a model of which nothing is here. Its header is all that is transferred."""
+    from edgekv.models.forecast import Place
+    from edgekv.models.hub import connect
+    from edgekv.models.remote import plan_at_hub
+    from edgekv.models.wanted import choose_at_hub
+    from edgekv.service.devices import read_place
+
+    hub = connect()
+    chosen = choose_at_hub(hub, name)
+    place = await read_place() if there is None else Place(there.machine, there.devices)
+    made = await plan_at_hub(hub, chosen, place, wish)
+    notes = () if there is None else (f"{NOT_HERE} it is planned for {there.title}.",)
+    return structs.replace(made.plan, limits=(*notes, *made.plan.limits)), made.facts
 
 
 async def _plan_from_header(

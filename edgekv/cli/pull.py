@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from edgekv.budget.sizes import format_size
+from edgekv.budget.wish import Wish
+from edgekv.errors import DoesNotFit
 from edgekv.tui.visible import visible
 
 if TYPE_CHECKING:
     from edgekv.models.hub import Hub
-    from edgekv.models.pull import Wanted
+    from edgekv.models.quantisations import Chosen
 
 
 @click.command()
@@ -35,34 +37,30 @@ def get(name: str, *, anyway: bool = False) -> Path:
     from edgekv.models.folders import pull_folder
     from edgekv.models.hub import connect
     from edgekv.models.pull import Wanted, check_space, missing_bytes, pull
-    from edgekv.models.quantisations import choose
-    from edgekv.models.wanted import read_wanted
+    from edgekv.models.wanted import choose_at_hub, read_wanted
 
-    reference = read_wanted(name)
+    read_wanted(name)  # before anybody is asked
     hub = connect()
-    listing = hub.list_files(reference.repository)
-    wanted = Wanted(listing, choose(listing, reference.wanted), pull_folder())
+    chosen = choose_at_hub(hub, name)
+    wanted = Wanted(chosen.listing, chosen.quantisation, pull_folder())
     missing = missing_bytes(hub, wanted)
     check_space(hub, wanted)
     if missing and not anyway:
-        _check_fit(hub, wanted)
+        _check_fit(hub, chosen)
     if missing:
-        say(f"{wanted.quantisation.name} of {listing.repository}, {format_size(missing)} to come")
+        name, repository = chosen.quantisation.name, chosen.listing.repository
+        say(f"{name} of {repository}, {format_size(missing)} to come")
     with ProgressLine() as hear:
         return pull(hub, wanted, hear, lambda: say("another pull of this file goes first"))
 
 
-def _check_fit(hub: Hub, wanted: Wanted) -> None:
+def _check_fit(hub: Hub, chosen: Chosen) -> None:
     """Raises `DoesNotFit` before anything large is transferred."""
-    from edgekv.errors import DoesNotFit
-    from edgekv.models.forecast import forecast
-    from edgekv.models.remote import candidate_of, fetch_header
+    from edgekv.models.remote import plan_at_hub
     from edgekv.service.devices import read_place
 
-    header = fetch_header(hub, wanted.listing, wanted.quantisation.files[0])
-
     async def foresee() -> None:
-        await forecast(candidate_of(header, wanted.quantisation), await read_place())
+        await plan_at_hub(hub, chosen, await read_place(), Wish())
 
     try:
         asyncio.run(foresee())

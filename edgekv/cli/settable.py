@@ -8,6 +8,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+AT_HUB = "hub: "
+"""In front of what `pull` would take, where a command's model is not a file here."""
+
 
 class Settable(click.Option):
     """`--kv-type` on the command line, else EDGEKV_KV_TYPE, else `kv_type` in the settings."""
@@ -46,12 +49,32 @@ def model_argument(ctx: click.Context, _: click.Parameter, name: str | None) -> 
     `SettingsError`.
     """
     from edgekv.config.settings_file import read_settings
-    from edgekv.models.finding import find_model
 
     settings = read_settings()
     name = name or settings.model
-    path = str(find_model(name))
+    path = _path_of(ctx, name)
     said = settings.of_model(*filter(None, (name, path))).said() | settings.serve.said()
     options = (param for param in ctx.command.params if isinstance(param, Settable))
     ctx.default_map = {option.name: said[option.key] for option in options if option.key in said}
     return path
+
+
+def _path_of(ctx: click.Context, name: str | None) -> str:
+    """The file that `name` means. `plan` takes a model that is at a hub by its name there, and
+    `chat` offers to get it.
+    """
+    from edgekv.errors import NotHere
+    from edgekv.models.finding import find_model
+
+    try:
+        return str(find_model(name))
+    except NotHere as missing:
+        if ctx.info_name == "plan" and name is not None:
+            return AT_HUB + missing.wanted
+        if ctx.info_name == "chat":
+            from edgekv.cli.offer import offered
+
+            path = offered(missing, is_named=name is not None)
+            if path is not None:
+                return str(path)
+        raise

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edgekv.core.splits import read_split_name
-from edgekv.errors import ModelError
+from edgekv.errors import ModelError, NotHere
 from edgekv.models.catalogue import STARTER, CatalogueModel, catalogue, catalogue_name, unknown_name
 from edgekv.models.reference import HubReference, is_hub_reference, read_hub_reference
 from edgekv.models.shelf import LocalModel, files_of, local_models, models_in
@@ -23,7 +23,7 @@ _MOST_NAMED = 8
 def find_model(name: str | None) -> Path:
     """The file to open; None means the starter model.
 
-    Raises `ModelError` if it is not here, with the command that gets it.
+    Raises `NotHere` for a model that can be had, `ModelError` for anything else that is not here.
     """
     if name is None:
         return _starter()
@@ -70,9 +70,10 @@ def _copies(model: CatalogueModel, there: Iterable[LocalModel]) -> Iterable[Loca
 def _starter() -> Path:
     copy = local_copy(catalogue()[STARTER])
     if copy is None:
-        raise ModelError(
+        raise NotHere(
             "No model is named and the starter model is not here; get it with 'edgekv pull "
-            "starter', or see what fits this machine with 'edgekv models'."
+            "starter', or see what fits this machine with 'edgekv models'.",
+            STARTER,
         )
     return copy.path
 
@@ -80,7 +81,7 @@ def _starter() -> Path:
 def _in_catalogue(name: str) -> Path:
     copy = local_copy(catalogue()[name])
     if copy is None:
-        raise ModelError(f"{name} is not here yet; get it with 'edgekv pull {name}'.")
+        raise NotHere(f"{name} is not here yet; get it with 'edgekv pull {name}'.", name)
     return copy.path
 
 
@@ -97,7 +98,8 @@ def _of_hub(reference: HubReference) -> Path:
     if fitting:
         names = ", ".join(local.path.name for local in fitting)
         raise ModelError(f"{reference} may be any of {names}; name the file behind a colon.")
-    raise ModelError(f"{reference} is not here yet; get it with 'edgekv pull {reference}'.")
+    sentence = f"{reference} is not here yet; get it with 'edgekv pull {reference}'."
+    raise NotHere(sentence, str(reference))
 
 
 def _in_folder(folder: Path) -> Path:

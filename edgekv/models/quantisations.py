@@ -38,6 +38,14 @@ class Quantisation:
         return sum(file.num_bytes for file in self.files)
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A model of a hub that somebody means."""
+
+    listing: Listing
+    quantisation: Quantisation
+
+
 def quantisation_label(name: str) -> str | None:
     """ "Q4_K_M" of "Qwen3-4B-Q4_K_M.gguf"; None if the name tells none."""
     path = PurePosixPath(name)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx2
 
+from edgekv.budget.sizes import format_size
+from edgekv.budget.wish import Wish
 from edgekv.errors import HubError, ModelError
-from edgekv.models.forecast import Candidate
+from edgekv.models.forecast import Place
 from edgekv.models.gguf_walk import Walked, walk
+from edgekv.models.header_plan import HeaderPlan, plan_from_header
 from edgekv.models.hub import Hub, HubFile, Listing
-from edgekv.models.quantisations import Quantisation
+from edgekv.models.quantisations import Chosen
 
 FIRST_BYTES = 1 << 20
 """Most headers without a large vocabulary fit; each further request fetches twice as much."""
@@ -83,16 +86,22 @@ def fetch_header(hub: Hub, listing: Listing, file: HubFile) -> RemoteHeader:
             ) from error
 
 
-def candidate_of(header: RemoteHeader, quantisation: Quantisation) -> Candidate:
-    """What a forecast needs to know of a model that is still at its hub."""
-    metadata = header.walked.metadata
-    return Candidate(
-        title=metadata.get("general.name") or quantisation.name,
-        metadata=metadata,
-        file_bytes=quantisation.num_bytes,
-        quantisation=quantisation.label,
-        vocabulary=header.walked.num_vocab,
+async def plan_at_hub(hub: Hub, chosen: Chosen, place: Place, wish: Wish) -> HeaderPlan:
+    """The plan of a model that nobody has transferred yet, but for its header.
+
+    Raises `HubError`, `ModelError` if it is none, and `DoesNotFit`.
+    """
+    listing, quantisation = chosen.listing, chosen.quantisation
+    header = fetch_header(hub, listing, quantisation.files[0])
+    walked = header.walked
+    if len(quantisation.files) > 1:  # the first file's table lists its own tensors alone
+        walked = replace(walked, tensor_bytes=None)
+    walked = replace(walked, whole_bytes=quantisation.num_bytes)
+    reason = (
+        f"{format_size(header.fetched_bytes)} of {format_size(quantisation.num_bytes)} were read "
+        f"at {hub.host}; 'edgekv pull' gets the rest."
     )
+    return await plan_from_header(walked, quantisation.name, place, wish, reason)
 
 
 def _raise_for_status(response: httpx2.Response) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from edgekv.models.catalogue import CatalogueFile, catalogue, catalogue_name, unknown_name
+from edgekv.models.hub import Hub
+from edgekv.models.quantisations import Chosen, choose
 from edgekv.models.reference import HubReference, is_hub_reference, read_hub_reference
 
 
@@ -21,6 +23,13 @@ def read_wanted(name: str) -> HubReference:
     if not label:
         return HubReference(model.repository, model.files[0].name)
     return HubReference(model.repository, _named(model.files, label) or label)
+
+
+def choose_at_hub(hub: Hub, name: str) -> Chosen:
+    """Ask the hub for what `name` means. Raises `HubError` and `ModelError`."""
+    reference = read_wanted(name)
+    listing = hub.list_files(reference.repository)
+    return Chosen(listing, choose(listing, reference.wanted))
 
 
 def _named(files: tuple[CatalogueFile, ...], label: str) -> str | None:
