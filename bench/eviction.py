@@ -12,8 +12,9 @@ Policies, by the value of a block:
     cost        recency, and what its tokens take to compute, more the later they come
     hits        recency, and how often it was used
     cost_hits   all three
+    cost_hits2  all three, with use squared: what `kv/store.py` does
 
-The last three are GreedyDual (Young 1994; with size and frequency, Cherkasova 1998): a block is
+All but the first are GreedyDual (Young 1994; with size and frequency, Cherkasova 1998): a block is
 worth its cost on top of what was dropped last. The last line is one JSON document: the part of all
 blocks that needed no computing, and what an unlimited store would have reached.
 """
@@ -52,6 +53,7 @@ POLICIES: dict[str, Callable[[Block], float] | None] = {
     "cost": lambda block: block.cost,
     "hits": lambda block: block.num_uses,
     "cost_hits": lambda block: block.cost * block.num_uses,
+    "cost_hits2": lambda block: block.cost * block.num_uses**2,
 }
 
 

@@ -259,7 +259,8 @@ class Store:
         self._entries[entry.number] = self._entries.pop(entry.number)
         entry.num_uses += 1
         cost = 1 + COST_OF_POSITION * entry.start
-        entry.value = self._floor + cost * entry.num_uses
+        # Squared: what was of use twice will be so again more than twice as likely.
+        entry.value = self._floor + cost * entry.num_uses**2
 
     def _least(self, entries: list[Entry]) -> Entry:
         """Of some entries the one to drop: of the lowest rank there is, and not one that another
