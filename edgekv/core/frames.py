@@ -181,6 +181,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 class Opened(msgspec.Struct, frozen=True, tag=True):
     call: int
     allocation: Allocation
+    resident_bytes: int
+    """Of the engine process, the mapped pages of its model included."""
 
 
 class Tokens(msgspec.Struct, frozen=True, tag=True):

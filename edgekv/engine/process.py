@@ -232,7 +232,7 @@ class EngineProcess:
         self._model = _Model(
             session, Compiling(session.compile, self._inbox.put), EmbeddingLine(session.embed)
         )
-        return Opened(command.call, allocation)
+        return Opened(command.call, allocation, self._resident_bytes())
 
     def _close(self, model: _Model) -> None:
         """Give the model's memory back, and everyone who waits for it an answer."""

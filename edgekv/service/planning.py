@@ -9,6 +9,7 @@ from importlib.metadata import version
 from msgspec import structs
 
 from edgekv.budget import dry_run as dry_runs
+from edgekv.budget.differences import differences
 from edgekv.budget.machine import Machine, Reading
 from edgekv.budget.outcomes import Outcome
 from edgekv.budget.planner import Basis, plan_memory
@@ -18,7 +19,7 @@ from edgekv.budget.room import Held, margins, rooms
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
 from edgekv.config.places import data_folder
-from edgekv.core.frames import Describe, Described, DryRun, DryRunDone
+from edgekv.core.frames import Describe, Described, DryRun, DryRunDone, Opened
 from edgekv.core.memory_frames import Survey, Surveyed
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
 from edgekv.quality.verdicts import Subject, Verdicts
@@ -135,3 +136,15 @@ def _basis(ground: Ground, wish: Wish) -> Basis:
         described.resident_bytes,
         ground.tested,
     )
+
+
+def held_to(ground: Ground, wish: Wish, plan: MemoryPlan, opened: Opened) -> MemoryPlan:
+    """The same plan, with a sentence for each line that llama.cpp did not keep to; they are
+    logged too.
+    """
+    real = plan_opened(ground, wish, plan.choice, opened.allocation)
+    sentences = differences(plan, real, opened.resident_bytes)
+    for sentence in sentences:
+        _log.warning("The plan was not kept: %s", sentence)
+    kept = tuple(sentence for sentence in plan.limits if sentence not in sentences)
+    return structs.replace(plan, limits=(*sentences, *kept))

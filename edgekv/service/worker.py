@@ -28,7 +28,7 @@ from edgekv.service.conduct import AS_USUAL, Conduct
 from edgekv.service.drafts import Desk, Draft
 from edgekv.service.engine_client import EngineClient, Interrupted
 from edgekv.service.memory_watch import MemoryWatch
-from edgekv.service.planning import Ground, plan_again, plan_on, plan_opened, read_ground
+from edgekv.service.planning import Ground, held_to, plan_again, plan_on, plan_opened, read_ground
 from edgekv.service.questions import Questions
 from edgekv.service.recovery import Recovery, Stream
 from edgekv.service.report import Report
@@ -239,6 +239,8 @@ class Worker:
         )
         assert isinstance(reply, Opened)
         self.allocation = reply.allocation
+        if self.ground is not None:
+            self.plan = held_to(self.ground, self.wish, self.plan, reply)
         await pin(self._client, self._pinned, is_first_time=is_first_time)
         self._enter(State.READY)
 

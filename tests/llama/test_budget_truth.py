@@ -133,6 +133,7 @@ async def _peak_and_plan(path: str, wish: Wish) -> tuple[int, int]:
     worker = Worker(path, wish)
     await worker.start()
     assert worker.plan is not None
+    assert not any("were planned" in sentence for sentence in worker.plan.limits)
     choice = worker.plan.choice
     length = choice.context_length - 8
 
