@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 could not, 2 wrong usage, 130 interrupted. stdout is data,
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -55,7 +56,18 @@ def app() -> None:
 
 
 def main() -> None:
+    _use_utf8()
     sys.exit(run(sys.argv[1:]))
+
+
+def _use_utf8() -> None:
+    """Begin again in Python's UTF-8 mode where the locale knows fewer letters than file names do.
+
+    Without it arguments and paths hold half characters, which no pipe and no answer can carry.
+    """
+    is_told = os.environ.get("PYTHONUTF8") == "1"
+    if sys.platform != "win32" and sys.getfilesystemencoding() != "utf-8" and not is_told:
+        os.execve(sys.executable, sys.orig_argv, os.environ | {"PYTHONUTF8": "1"})
 
 
 def run(arguments: list[str]) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from edgekv.config import places
 from edgekv.errors import Unavailable
+from edgekv.service.own_command import own_command
 
 EVERY = [
     places.config_folder,
@@ -76,3 +78,15 @@ def test_where_no_folder_can_be_made_the_variable_is_named(tmp_path: Path) -> No
     for folder in (None, tmp_path / "file" / "models"):
         with pytest.raises(Unavailable, match=r"models.*EDGEKV_HOME"):
             places.made(folder, "models")
+
+
+def test_any_letters_work_in_a_locale_that_has_none_of_them(tmp_path: Path) -> None:
+    home = tmp_path / "Ünï 田中"
+    home.mkdir()
+    (home / "한국어.gguf").write_bytes(b"GGUF, and no more")
+    poor = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "HOME": str(home)}
+    for command, code in ((["config", "path"], 0), (["plan", str(home / "한국어.gguf")], 1)):
+        done = subprocess.run([*own_command("")[:-1], *command], capture_output=True, env=poor)
+        assert b"Traceback" not in done.stderr
+        assert done.returncode == code, done.stderr
+    assert list(tmp_path.iterdir()) == [home]
