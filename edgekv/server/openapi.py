@@ -37,7 +37,7 @@ GETS = {
     "/openapi.json": "This document",
 }
 
-ERROR_STATUSES = ("400", "401", "403", "404", "413", "429", "500", "501", "503")
+ERROR_STATUSES = ("400", "401", "403", "404", "413", "429", "500", "501", "503", "504")
 
 
 def document() -> dict[str, Any]:

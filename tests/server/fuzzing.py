@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from schemathesis.generation import GenerationMode
 
 from edgekv.server.openapi import POSTS
@@ -23,8 +24,8 @@ from tests.server.served import Served, serve
 
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 PATIENCE_SECONDS = 60
-ALLOWED = {501, 503}
-"""What this machine or this plan has not."""
+ALLOWED = {501, 503, 504}
+"""What this machine or this plan has not, and a deadline that the request set itself."""
 OPTIONS = ("--ctx", "256", "--slots", "2")
 LIMITS = {
     "/v1/chat/completions": "max_completion_tokens",
@@ -34,6 +35,14 @@ LIMITS = {
 }
 LONGEST_ANSWER = 8
 """Tokens. What is tried is how requests are read, not how long a model can go on."""
+PLAIN: dict[str, Any] = {
+    "messages": [{"role": "user", "content": "Hello"}],
+    "input": "Hello",
+    "prompt": "Hello",
+    "logit_bias": {"0": 1},
+    "tools": None,
+    "tool_choice": None,
+}
 EXAMPLES_A_ROUND = 20
 
 
@@ -53,10 +62,10 @@ class Fuzz:
         strategy = document[path]["POST"].as_strategy(generation_mode=mode)
 
         @settings(deadline=None, suppress_health_check=list(HealthCheck), **options)
-        @given(strategy)
-        def check(case: Any) -> None:
-            if mode is GenerationMode.POSITIVE:
-                shorten(path, case.body)
+        @given(strategy, st.booleans())
+        def check(case: Any, is_plain: bool) -> None:
+            if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
+                case.body |= answerable(path, case.body, is_plain=is_plain)
             response = case.call(timeout=PATIENCE_SECONDS)
             self.statuses[path, response.status_code] += 1
             assert response.status_code < 500 or response.status_code in ALLOWED, response.text
@@ -71,11 +80,17 @@ class Fuzz:
         assert "edgekv_engine_restarts_total 0.0" in httpx.get(f"{self._url}/metrics").text
 
 
-def shorten(path: str, body: Any) -> None:
-    """Give a request that may be answered a short answer."""
-    limit = LIMITS.get(path)
-    if limit is not None and isinstance(body, dict):
-        body[limit] = min(body.get(limit) or LONGEST_ANSWER, LONGEST_ANSWER)
+def answerable(path: str, body: dict[str, Any], *, is_plain: bool) -> dict[str, Any]:
+    """What to change so that a request has a chance of an answer, and of a short one.
+
+    With `is_plain` its words are ordinary, and only what is asked of them is odd.
+    """
+    changes: dict[str, Any] = {"model": "local"} if "model" in body else {}
+    if (limit := LIMITS.get(path)) is not None:
+        changes[limit] = min(body.get(limit) or LONGEST_ANSWER, LONGEST_ANSWER)
+    if is_plain:
+        changes |= {field: PLAIN[field] for field in PLAIN.keys() & body.keys()}
+    return changes
 
 
 def main(write: Callable[[str], object] = sys.stdout.write) -> None:
