@@ -85,7 +85,7 @@ class MemoryWatch:
         """What the pool grows back to."""
         self._margins: dict[str, int] = {}
         self._pid: int | None = None
-        """The process that knows of the restraint."""
+        """The process that knows of the restraint; None if the model was opened anew."""
         self._sized_at = 0.0
         self._calm: Calm | None = None
         self._is_at_its_least = False
@@ -148,7 +148,7 @@ class MemoryWatch:
     def _note(self, plan: MemoryPlan) -> None:
         if plan is not self._plan:
             self._plan = self._whole = plan
-            self._margins = margins(plan)
+            self._margins, self._pid = margins(plan), None
             self._is_at_its_least = False
 
     async def _held(self, plan: MemoryPlan, pid: int) -> Held:

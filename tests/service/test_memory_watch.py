@@ -265,7 +265,9 @@ def test_another_plan_is_another_start(scene: Scene) -> None:
     [smaller] = scene.model.sizes
     assert scene.model.plan is not None
     scene.model.plan = replace_plan(scene.model.plan)
+    before = len(scene.model.restraints)
     scene.look()
+    assert len(scene.model.restraints) == before + 1
     assert scene.watch.view().cells_at_first == smaller.cells
 
 
