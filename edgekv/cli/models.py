@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from edgekv.budget.sizes import format_size
-from edgekv.cli.pull import say
+from edgekv.cli.pull import print_path, say
 from edgekv.tui.visible import visible
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def import_command(file: Path) -> None:
     from edgekv.models.folders import pull_folder
     from edgekv.models.keeping import import_model
 
-    click.echo(visible(str(import_model(find_model(str(file)), pull_folder()))))
+    print_path(import_model(find_model(str(file)), pull_folder()))
 
 
 def _here(name: str) -> LocalModel:

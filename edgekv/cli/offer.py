@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgekv.budget.sizes import format_size
+from edgekv.cli.plain_chat import take_any_text
 from edgekv.cli.pull import get, say
 from edgekv.errors import NotHere
 
@@ -22,6 +23,7 @@ def offered(missing: NotHere, *, is_named: bool) -> Path | None:
     streams = (sys.stdin, sys.stdout, sys.stderr)
     if not all(stream is not None and stream.isatty() for stream in streams):
         return None
+    take_any_text(sys.stdin)
     return _one(missing.wanted) if is_named else _first_model(missing.wanted)
 
 

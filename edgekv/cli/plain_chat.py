@@ -49,7 +49,7 @@ def answer_once(model: ChatModel, question: str) -> None:
     """
     if sys.stdout is None:
         raise click.ClickException("The standard output is closed, so there is no way to answer.")
-    _take_any_text(sys.stdout)
+    take_any_text(sys.stdout)
     try:
         asyncio.run(_answer_once(model, question))
     except BrokenPipeError:
@@ -73,8 +73,8 @@ async def _answer_once(model: ChatModel, question: str) -> None:
 
 def converse(model: ChatModel, model_name: str, archive: Archive) -> None:
     """Ask and answer until stdin ends. Ctrl+C stops an answer, or at the prompt the program."""
-    _take_any_text(sys.stdin)
-    _take_any_text(sys.stdout)
+    take_any_text(sys.stdin)
+    take_any_text(sys.stdout)
     dialogue = Dialogue(archive)
     # The loop only turns while there is something to answer, so that Ctrl+C and plain reading
     # work at the prompt.
@@ -141,9 +141,10 @@ async def _write_answer(
     return stats
 
 
-def _take_any_text(stream: TextIO) -> None:
+def take_any_text(stream: TextIO) -> None:
     """Show a character that the terminal's encoding lacks as a question mark, and go on."""
-    if isinstance(stream, TextIOWrapper):
+    # A stream that was read from already can only be left as it is.
+    if isinstance(stream, TextIOWrapper) and stream.errors != "replace":
         stream.reconfigure(errors="replace")
 
 

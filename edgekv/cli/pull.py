@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,13 @@ def command(name: str, anyway: bool) -> None:
     (qwen3-4b:Q8_0), or hf:owner/repo, with a quantisation or a file behind a colon. A pull that
     was interrupted goes on where it stopped. HF_ENDPOINT names a mirror, HF_TOKEN your token.
     """
-    click.echo(visible(str(get(name, anyway=anyway))))
+    print_path(get(name, anyway=anyway))
+
+
+def print_path(path: Path) -> None:
+    """For programs the very bytes that the system knows the file by, for people what they see."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    click.echo(visible(str(path)) if is_terminal else os.fsencode(path))
 
 
 def get(name: str, *, anyway: bool = False) -> Path:
