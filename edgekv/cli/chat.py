@@ -15,10 +15,11 @@ from click.core import ParameterSource
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, warm_option
 from edgekv.cli.plain_chat import answer_once, converse, is_dumb_terminal, read_question
+from edgekv.cli.settable import QUESTION
 from edgekv.errors import EdgeKVError
 from edgekv.history.archive import Archive
 from edgekv.service.conduct import AS_USUAL
-from edgekv.service.conversation import ChatModel
+from edgekv.service.conversation import ChatModel, Habits
 from edgekv.service.warm import WarmPrompt
 from edgekv.service.worker import Worker
 
@@ -33,11 +34,11 @@ class ChatCommand(click.Command):
     """A lone argument of several words is what to ask, unless there is such a file."""
 
     def invoke(self, ctx: click.Context) -> object:
-        model = ctx.params["model"]
-        if model and len(model.split()) > 1 and not Path(model).exists():
+        question = ctx.meta.get(QUESTION)
+        if question is not None:
             if ctx.params["prompt"] is not None:
                 raise click.UsageError("Ask one thing: in quotes, or with -p.", ctx)
-            ctx.params.update(model=None, prompt=model)
+            ctx.params["prompt"] = question
         return super().invoke(ctx)
 
 
@@ -74,7 +75,8 @@ def command(
         git diff | edgekv chat "Write a commit message"
     """
     server = _server(attach, path, wish, warms=bool(warm))
-    model = ChatModel(server or Worker(path, wish, replace(AS_USUAL, warm=warm)))
+    host = server or Worker(path, wish, replace(AS_USUAL, warm=warm))
+    model = ChatModel(host, habits=_habits(path))
     if prompt is not None or not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
         answer_once(model, read_question(prompt))
         return
@@ -83,7 +85,7 @@ def command(
     if is_dumb_terminal() or not _is_terminal(sys.stderr):
         converse(model, name, archive)
     else:
-        _run_app(model, name, archive, lambda other: ChatModel(Worker(str(other), wish)))
+        _run_app(model, name, archive, lambda other: _own_model(str(other), wish, ()))
 
 
 def _archive(begins: str | None) -> Archive:
@@ -107,6 +109,18 @@ def _server(attach: str, path: str, wish: Wish, *, warms: bool) -> AttachedWorke
             "leave MODEL, --lora and --warm out."
         )
     return server_at(attach, wish)
+
+
+def _own_model(path: str, wish: Wish, warm: tuple[WarmPrompt, ...]) -> ChatModel:
+    return ChatModel(Worker(path, wish, replace(AS_USUAL, warm=warm)), habits=_habits(path))
+
+
+def _habits(path: str) -> Habits:
+    """What the settings say of every conversation with the model at `path`."""
+    from edgekv.config.settings_file import read_settings
+
+    said = read_settings().of_model(path)
+    return Habits(said.system, said.sampling.params())
 
 
 def _is_given(name: str) -> bool:

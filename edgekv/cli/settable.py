@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,10 @@ from click.core import ParameterSource
 
 AT_HUB = "hub: "
 """In front of what `pull` would take, where a command's model is not a file here."""
+
+
+QUESTION = "edgekv.question"
+"""In a context's `meta`: the question that `chat` was given in the place of a model."""
 
 
 class Settable(click.Option):
@@ -51,12 +56,18 @@ def model_argument(ctx: click.Context, _: click.Parameter, name: str | None) -> 
     from edgekv.config.settings_file import read_settings
 
     settings = read_settings()
+    if name is not None and _is_question(ctx, name):
+        ctx.meta[QUESTION], name = name, None
     name = name or settings.model
     path = _path_of(ctx, name)
     said = settings.of_model(*filter(None, (name, path))).said() | settings.serve.said()
     options = (param for param in ctx.command.params if isinstance(param, Settable))
     ctx.default_map = {option.name: said[option.key] for option in options if option.key in said}
     return path
+
+
+def _is_question(ctx: click.Context, name: str) -> bool:
+    return ctx.info_name == "chat" and len(name.split()) > 1 and not os.path.exists(name)
 
 
 def _path_of(ctx: click.Context, name: str | None) -> str:

@@ -16,7 +16,7 @@ from edgekv.core.events import Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Submit
 from edgekv.core.inspection import PromptStart
 from edgekv.core.plan import ModelFacts
-from edgekv.core.request import Priority, RequestId, TextPrompt
+from edgekv.core.request import Priority, RequestId, SamplingParams, TextPrompt
 from edgekv.service.chat import ChatFormat
 from edgekv.service.host import ModelHost
 from edgekv.service.messages import Message
@@ -104,6 +104,21 @@ class AnswerPart:
     calls: tuple[Called, ...] = ()
 
 
+USUAL_SAMPLING = SamplingParams()
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What holds for every answer, unless its conversation says otherwise."""
+
+    system: str | None = None
+    """What the model is told before all else, where a conversation does not tell it."""
+    sampling: SamplingParams = USUAL_SAMPLING
+
+
+NO_HABITS = Habits()
+
+
 class PromptFormat(Protocol):
     """Writes messages as the model wants to read them, and reads what it answers; `ChatFormat`
     in a running program.
@@ -127,8 +142,9 @@ class ChatModel:
         worker: ModelHost,
         format_of: Callable[[ModelFacts], PromptFormat] = ChatFormat,
         clock: Callable[[], float] = time.perf_counter,
+        habits: Habits = NO_HABITS,
     ) -> None:
-        self.worker = worker
+        self.worker, self._habits = worker, habits
         self._format_of, self._clock = format_of, clock
         self._format: PromptFormat | None = None
         self._last_request: RequestId | None = None
@@ -147,13 +163,14 @@ class ChatModel:
         Raises the `EdgeKVError` of an answer that fails. Closing the generator early stops it.
         """
         asked = self._clock()
-        prompt = await self._ready_format.prompt(conversation.messages)
+        prompt = await self._ready_format.prompt(self._told(conversation))
         reader = self._ready_format.reader(prompt)
         self._last_request = request_id = RequestId(uuid.uuid4().hex)
         submit = Submit(
             request_id,
             prompt,
             max_tokens=max_tokens,
+            sampling=self._habits.sampling,
             # Somebody sits and waits for it.
             priority=Priority.INTERACTIVE,
             shows_controls=self._ready_format.shows_controls,
@@ -172,13 +189,20 @@ class ChatModel:
 
     async def num_tokens(self, conversation: Conversation) -> int:
         """How many tokens a prompt for the next answer has."""
-        prompt = await self._ready_format.prompt(conversation.messages)
+        prompt = await self._ready_format.prompt(self._told(conversation))
         return len(await self.worker.tokenize(prompt.segments))
 
     async def last_start(self) -> PromptStart | None:
         """What the last answer's prompt found; None if there was none or the engine forgot it."""
         starts = (await self.worker.inspect()).starts
         return next((start for start in starts if start.request_id == self._last_request), None)
+
+    def _told(self, conversation: Conversation) -> Sequence[Message]:
+        """The messages, behind the habitual word to the model if they have none of their own."""
+        messages = conversation.messages
+        if self._habits.system is None or any(m.role == "system" for m in messages):
+            return messages
+        return (Message("system", self._habits.system), *messages)
 
     @property
     def _ready_format(self) -> PromptFormat:

@@ -9,9 +9,10 @@ from contextlib import aclosing
 import pytest
 
 from edgekv.core.events import Delta, Finished, FinishReason, Started
-from edgekv.core.request import RequestId
+from edgekv.core.request import RequestId, SamplingParams
 from edgekv.errors import PromptTooLong
-from edgekv.service.conversation import AnswerPart, AnswerStats, ChatModel, Conversation
+from edgekv.service.conversation import AnswerPart, AnswerStats, ChatModel, Conversation, Habits
+from edgekv.service.messages import Message
 from tests.tui.fakes import PlainFormat, Script, ScriptedWorker, asked
 
 ID = RequestId("r")
@@ -49,6 +50,26 @@ def test_the_prompt_holds_every_message_with_its_exact_text() -> None:
     conversation = Conversation().ask("one\x1b[2J").reply("two").ask("three")
     asyncio.run(parts_of(worker, conversation, a_clock(0, 1, 2, 3, 4)))
     assert asked(worker.submits[0]) == ["user: one\x1b[2J", "assistant: two", "user: three"]
+
+
+def test_habits_hold_for_every_answer_unless_its_conversation_says_otherwise() -> None:
+    async def prompts() -> list[list[str]]:
+        worker = ScriptedWorker(Script(), Script())
+        habits = Habits("Be brief.", SamplingParams(temperature=0))
+        model = ChatModel(worker, PlainFormat, habits=habits)
+        await model.start()
+        own = Conversation((Message("system", "Be long."),))
+        for conversation in (Conversation(), own):
+            async with aclosing(model.answer(conversation.ask("?"))) as parts:
+                async for _ in parts:
+                    pass
+        assert [submit.sampling.temperature for submit in worker.submits] == [0, 0]
+        return [asked(submit) for submit in worker.submits]
+
+    assert asyncio.run(prompts()) == [
+        ["system: Be brief.", "user: ?"],
+        ["system: Be long.", "user: ?"],
+    ]
 
 
 def test_an_answer_comes_as_parts_whose_texts_join_to_it_and_whose_last_has_the_reason() -> None:

@@ -1,0 +1,41 @@
+"""Who waits how long when there are more requests than slots.
+
+ggml-org/llama.cpp#15008: a request that was put off was overtaken for ever.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from edgekv.core.request import RequestId
+from tests.engine.driver import Driver, request
+
+
+def test_requests_start_in_the_order_they_came() -> None:
+    driver = Driver(slots=2, num_cells=200)
+    names = [str(n) for n in range(10)]
+    driver.finish(*(request(name, [int(name) + 1] * 5, 6, ignore_end=True) for name in names))
+    assert list(driver.started) == names
+
+
+def test_clients_that_ask_again_at_once_wait_about_equally_long() -> None:
+    """Three of them on two slots, each with answers of another length."""
+    driver = Driver(slots=2, num_cells=200)
+    asked_at: dict[str, int] = {}
+    waits: list[int] = []
+    turns = dict.fromkeys("abc", 0)
+    for step in range(150):
+        for client, length in (("a", 3), ("b", 9), ("c", 6)):
+            name = f"{client} {turns[client]}"
+            if name in asked_at and RequestId(name) not in driver.ends:
+                continue
+            turns[client] += 1
+            name = f"{client} {turns[client]}"
+            asked_at[name] = step
+            driver.submit(request(name, [turns[client] % 90 + 1] * 3, length, ignore_end=True))
+        before = set(driver.started)
+        driver.step()
+        waits += [step - asked_at[name] for name in driver.started.keys() - before]
+    assert min(turns.values()) > 5
+    assert max(waits) < 3 * max(1, median(waits)) + 9
+    driver.finish()

@@ -1,0 +1,149 @@
+"""What other engines got wrong about cached prompts and full contexts, on a real model.
+
+Prompts that are repeated or cut short: ggml-org/llama.cpp#1585 and #13359, oobabooga/textgen#6977.
+Contexts that fill with a quantised cache: ggml-org/llama.cpp#5652, #7230, #9383 and #9743,
+tetherto/qvac#3384.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from edgekv.core.events import Failed, Finished, FinishReason, Started, StreamEvent
+from edgekv.core.frames import Submit
+from edgekv.core.plan import Opening
+from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt, Token, TokenPrompt
+from edgekv.engine.session import Session
+from edgekv.llama.backend import LlamaLibrary
+from edgekv.service.own_command import own_command
+from tests.llama.test_backend import CHOICE, TEXT
+
+pytestmark = pytest.mark.llama
+
+GREEDY = SamplingParams(temperature=0)
+CONTEXT = 256
+
+
+class Asked:
+    """A session, asked one thing after the other."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._num_asked = 0
+
+    def submit(
+        self, prompt: tuple[Token, ...], max_tokens: int, sampling: SamplingParams
+    ) -> list[StreamEvent]:
+        """What is said at once: a refusal, or nothing."""
+        self._num_asked += 1
+        name = RequestId(str(self._num_asked))
+        return self.session.submit(
+            Submit(name, TokenPrompt(prompt), max_tokens, sampling, ignore_end=True)
+        )
+
+    def run(self) -> list[StreamEvent]:
+        events: list[StreamEvent] = []
+        while not self.session.is_idle:
+            events += self.session.step()
+        return events
+
+    def tokens(self, prompt: tuple[Token, ...], sampling: SamplingParams = GREEDY) -> list[Token]:
+        """Eight tokens of an answer."""
+        self.submit(prompt, 8, sampling)
+        events = self.run()
+        [self.started] = [event for event in events if isinstance(event, Started)]
+        return [token for event in events for token in getattr(event, "tokens", ())]
+
+
+@pytest.fixture(scope="module")
+def library() -> LlamaLibrary:
+    return LlamaLibrary(own_command("grammar"))
+
+
+def opened(library: LlamaLibrary, opening: Opening) -> Session:
+    backend, vocabulary, _ = library.open(opening, lambda _: None)
+    return Session(backend, vocabulary, opening)
+
+
+@pytest.fixture(scope="module")
+def asked(library: LlamaLibrary, starter_model: Path) -> Iterator[Asked]:
+    session = opened(library, Opening(str(starter_model), CHOICE, max_gap_ms=0))
+    yield Asked(session)
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def cold(library: LlamaLibrary, starter_model: Path) -> Iterator[Asked]:
+    """A session that uses nothing again."""
+    opening = Opening(str(starter_model), CHOICE, share_prefixes=False, max_gap_ms=0)
+    session = opened(library, opening)
+    yield Asked(session)
+    session.close()
+
+
+def words(asked: Asked, text: str) -> tuple[Token, ...]:
+    return asked.session.tokenize(TextPrompt((Segment(text, True),)))
+
+
+def test_a_prompt_repeated_or_cut_short_is_answered_as_if_it_were_new(
+    asked: Asked, cold: Asked
+) -> None:
+    prompt = words(asked, TEXT)
+    shorter, longer = prompt[:4], (*prompt, *words(asked, " Then it slept."))
+    known = []
+    for one in (prompt, prompt, shorter, longer, prompt):
+        assert asked.tokens(one) == cold.tokens(one)
+        known.append(asked.started.num_reused)
+    assert known == [0, len(prompt) - 1, 3, len(prompt), len(prompt) - 1]
+
+
+def test_a_seed_draws_the_same_from_a_cached_prompt(asked: Asked) -> None:
+    prompt = words(asked, "Tell me of " + TEXT)
+    seeded, free = SamplingParams(temperature=1, seed=7), SamplingParams(temperature=1)
+    assert len({tuple(asked.tokens(prompt, seeded)) for _ in range(3)}) == 1
+    # Eight draws at temperature 1 that come out the same five times: about one in 10**20.
+    assert len({tuple(asked.tokens(prompt, free)) for _ in range(5)}) > 1
+
+
+@pytest.mark.parametrize("kv_type", ["q4_0", "q8_0"])
+def test_a_context_that_fills_ends_the_answer_and_harms_nothing(
+    library: LlamaLibrary, starter_model: Path, kv_type: str
+) -> None:
+    choice = replace(CHOICE, context_length=CONTEXT, slots=2, kv_type_k=kv_type, kv_type_v=kv_type)
+    asked = Asked(opened(library, Opening(str(starter_model), choice, max_gap_ms=0)))
+    fresh = words(asked, "Once upon a time")
+    before = asked.tokens(fresh)
+    for _ in range(2):
+        for first in (100, 200):
+            prompt = tuple(Token(first + i) for i in range(CONTEXT - 20))
+            asked.submit(prompt, 500, GREEDY)
+        ends = [event for event in asked.run() if isinstance(event, Finished)]
+        assert [(e.reason, e.num_generated) for e in ends] == [(FinishReason.LENGTH, 20)] * 2
+    assert asked.tokens(fresh) == before
+    asked.session.close()
+
+
+@pytest.mark.parametrize("context", [200, CONTEXT])
+def test_the_limit_that_is_said_is_the_one_that_holds(
+    library: LlamaLibrary, starter_model: Path, context: int
+) -> None:
+    """A context of 200 has cells for 256, and still holds 200."""
+    opening = Opening(str(starter_model), replace(CHOICE, context_length=context))
+    asked = Asked(opened(library, opening))
+    for length in (context - 1, context, context + 1, 400):
+        said = asked.submit(tuple(Token(100 + i) for i in range(length)), 5, GREEDY)
+        if length < context:
+            assert said == []
+            [end] = [event for event in asked.run() if isinstance(event, Finished)]
+            assert (end.reason, end.num_generated) == (FinishReason.LENGTH, context - length)
+        else:
+            [failed] = said
+            assert isinstance(failed, Failed)
+            assert failed.error.code == "context_length_exceeded"
+            assert f"{length} tokens" in failed.error.message
+            assert f"may hold {context}" in failed.error.message
+    asked.session.close()
