@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgekv.cli import options, serve
-from edgekv.cli.settable import Settable
+from edgekv.cli import chat, options, serve
+from edgekv.cli.settable import QUESTION, Settable
 from edgekv.config import settings as module
 from edgekv.config.settings import (
     ModelSettings,
@@ -153,3 +153,14 @@ def documented(name: str) -> dict[str, str]:
             assert isinstance(field.target, ast.Name)
             found[field.target.id] = ast.literal_eval(text.value)
     return found
+
+
+def test_a_question_in_the_place_of_a_model_is_asked_of_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.gguf").touch()
+    (tmp_path / "mine.toml").write_text(f'model = "{tmp_path / "tiny.gguf"}"')
+    monkeypatch.setenv("EDGEKV_CONFIG", str(tmp_path / "mine.toml"))
+    context = chat.command.make_context("chat", ["Why is it so?"])
+    assert context.meta[QUESTION] == "Why is it so?"
+    assert context.params["model"] == str(tmp_path / "tiny.gguf")
