@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from edgekv.cli import chat, options, serve
+from edgekv.cli import chat, config, options, serve
 from edgekv.cli.settable import QUESTION, Settable
 from edgekv.config import settings as module
 from edgekv.config.settings import (
@@ -164,3 +165,23 @@ def test_a_question_in_the_place_of_a_model_is_asked_of_the_usual_one(
     context = chat.command.make_context("chat", ["Why is it so?"])
     assert context.meta[QUESTION] == "Why is it so?"
     assert context.params["model"] == str(tmp_path / "tiny.gguf")
+
+
+def test_what_is_shown_is_the_file_again_and_what_overrules_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 'model = "한국어.gguf"\n[plan]\nctx = 9\nmmap = false\n'
+    text += '[models."a.b".sampling]\ntop_p = 0.5\n'
+    text += '[keys]\nchat.stop = ["escape"]\n[serve]\ncors = ["https://a.org"]'
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("EDGEKV_CONFIG", str(tmp_path / "mine.toml"))
+    monkeypatch.setenv("EDGEKV_CTX", "10")
+    shown = CliRunner().invoke(config.command, ["show"], catch_exceptions=False).output
+    assert parse(shown) == parse(text)
+    assert shown.splitlines()[0] == f"# {tmp_path / 'mine.toml'}"
+    assert shown.splitlines()[-1] == "# EDGEKV_CTX=10 overrules it"
+
+
+def test_the_path_of_the_file_is_told_though_it_is_not_there(own_home: Path) -> None:
+    done = CliRunner().invoke(config.command, ["path"], catch_exceptions=False)
+    assert done.output.strip() == str(own_home / "config/edgekv/config.toml")
