@@ -59,7 +59,10 @@ def get(name: str, *, anyway: bool = False) -> Path:
         name, repository = chosen.quantisation.name, chosen.listing.repository
         say(f"{name} of {repository}, {format_size(missing)} to come")
     with ProgressLine() as hear:
-        return pull(hub, wanted, hear, lambda: say("another pull of this file goes first"))
+        path = pull(hub, wanted, hear, lambda: say("another pull of this file goes first"))
+    if any(file.sha256 is None for file in chosen.quantisation.files):
+        say(f"{hub.host} states no hash of it, so only its size was checked")
+    return path
 
 
 def _check_fit(hub: Hub, chosen: Chosen) -> None:

@@ -61,6 +61,13 @@ def test_a_pull_prints_the_path_and_nothing_else_where_nobody_looks(
     assert err == "edgekv: tiny-Q4_K_M.gguf of ok/tiny, 500.0 KiB to come\n"
 
 
+def test_a_hub_that_states_no_hash_is_said_to(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["pull", "--anyway", "hf:nosha/tiny"]) == 0
+    assert "states no hash of it, so only its size was checked" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_pull_that_is_killed_goes_on_where_it_stopped(
     hub: FakeHub, folder: Path, number: signal.Signals
