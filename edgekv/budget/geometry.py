@@ -125,6 +125,7 @@ _ENCODERS = {
 }
 # Caches that follow rules of their own; only llama.cpp's allocator can size them.
 _NO_CLOSED_FORM = {"deepseek4", "dflash"}
+_CACHES_DRAFTS = {"hy_v4", "minimax-m3"}
 _INDEXED = {"deepseek32", "glm-dsa", "glm5-next", "dots3note", "minimax-m3", "hy_v4", "qwen4exp"}
 
 
@@ -140,8 +141,7 @@ def read_geometry(metadata: Mapping[str, str]) -> Geometry | None:
         return None
     if keys.architecture in _ENCODERS:
         return Geometry(())
-    num_layers = keys.number("block_count") - keys.number("nextn_predict_layers")
-    num_layers *= max(1, keys.number("num_loops"))
+    num_layers = _caching_layers(keys) * max(1, keys.number("num_loops"))
     numbers = range(min(max(0, num_layers), 512))  # llama.cpp refuses more
     window = _window(keys)
     kept = _layers_with_own_cache(keys, len(numbers))
@@ -249,6 +249,17 @@ def _state_width(keys: ModelKeys) -> int:
     if keys.architecture == "minimax-01":
         return convolution + heads * keys.number("attention.key_length") ** 2
     return convolution + inner * state
+
+
+def _caching_layers(keys: ModelKeys) -> int:
+    """Layers without the draft blocks at the end, which the main model never attends to, unless
+    there is nothing else or the architecture's cache takes them all the same.
+    """
+    all_layers, drafts = keys.number("block_count"), keys.number("nextn_predict_layers")
+    is_draft_alone = all_layers == drafts
+    return (
+        all_layers if is_draft_alone or keys.architecture in _CACHES_DRAFTS else all_layers - drafts
+    )
 
 
 def _layers_with_own_cache(keys: ModelKeys, num_layers: int) -> int:

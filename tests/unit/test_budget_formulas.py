@@ -186,6 +186,16 @@ class TestWidths:
         with_draft = model("glm4moe", block_count=5, nextn_predict_layers=1, **heads(8, 128))
         assert with_draft == model("glm4moe", block_count=4, **heads(8, 128))
 
+    def test_a_file_of_draft_blocks_alone_keeps_them(self) -> None:
+        drafts = model("glm4moe", block_count=2, nextn_predict_layers=2, **heads(8, 128))
+        assert drafts == model("glm4moe", block_count=2, **heads(8, 128))
+
+    @pytest.mark.parametrize("architecture", ["hy_v4", "minimax-m3"])
+    def test_some_caches_take_draft_blocks_too(self, architecture: str) -> None:
+        keys = {"attention__indexer__key_length": 128, **heads(8, 128)}
+        with_draft = model(architecture, block_count=5, nextn_predict_layers=1, **keys)
+        assert len(with_draft.layers) == 5
+
     def test_an_encoder_has_no_cache(self) -> None:
         assert cache_shapes(model("bert", block_count=12, **heads(12, 32)), Pool(512)) == ()
 
