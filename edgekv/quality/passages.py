@@ -10,10 +10,11 @@ from typing import TypeAlias
 from edgekv.core.comparison import Likeness, Passage, Scored
 from edgekv.core.request import Token
 from edgekv.quality.measures import Measured, NeedleScore, needle_score, prose_score
-from edgekv.quality.trials import Haystack, Trial, haystack, prose, question, tool_call
+from edgekv.quality.trials import NUM_NEEDLES, Haystack, Trial, haystack, prose, question, tool_call
 
-NUM_ASKED = 8
-"""Needles asked for in words, and as many others as tool calls."""
+PROSE_TOKENS = 256
+"""How far the prose is scored after the long text."""
+MOST_TRIES = 5
 
 Tokenise: TypeAlias = Callable[[str], Awaitable[tuple[Token, ...]]]
 """A whole prompt of plain text, with the model's own start token where it wants one."""
@@ -36,22 +37,34 @@ class Asked:
 
     def _scores(self, length: int, likenesses: list[Likeness]) -> Iterator[NeedleScore]:
         for number, (depth, likeness) in enumerate(zip(self.depths, likenesses, strict=True)):
-            yield needle_score(length, depth, likeness, as_json=number >= NUM_ASKED)
+            yield needle_score(length, depth, likeness, as_json=number >= self.trial.num_asked)
 
 
 async def ask(trial: Trial, tokenise: Tokenise) -> Asked:
     """The passage of a trial, in the tokens of one model."""
-    hay = haystack(round(trial.length * await _characters_a_token(tokenise)), trial.seed)
-    words = [(needle.depth, *question(needle)) for needle in hay.needles[::2]]
-    calls = [(needle.depth, *tool_call(hay.needles[0], needle)) for needle in hay.needles[1::2]]
+    hay = await _haystack(trial, tokenise)
+    stride = NUM_NEEDLES // trial.num_asked
+    first, *_ = hay.needles
+    words = [(needle.depth, *question(needle)) for needle in hay.needles[::stride]]
+    calls = [(n.depth, *tool_call(first, n)) for n in hay.needles[stride // 2 :: stride]]
     texts = [await _scored(hay, asked, answer, tokenise) for _, asked, answer in words + calls]
-    texts.append(await _scored(hay, "", hay.goes_on, tokenise))
+    goes_on = await _scored(hay, "", hay.goes_on, tokenise)
+    texts.append(Scored(goes_on.tokens[: goes_on.scored_from + PROSE_TOKENS], goes_on.scored_from))
     return Asked(trial, Passage(tuple(texts)), tuple(depth for depth, *_ in words + calls))
 
 
-async def _characters_a_token(tokenise: Tokenise) -> float:
+async def _haystack(trial: Trial, tokenise: Tokenise) -> Haystack:
+    """A text of at most the trial's tokens, if all its needles leave it so short."""
     sample = " ".join(prose())
-    return len(sample) / len(await tokenise(sample))
+    characters = trial.length * len(sample) / len(await tokenise(sample))
+    for _ in range(MOST_TRIES):
+        hay = haystack(round(characters), trial.seed)
+        num_tokens = len(await tokenise(hay.text))
+        if num_tokens <= trial.length:
+            break
+        # Needles take more tokens a character than prose, the more of the text they are.
+        characters *= 0.97 * trial.length / num_tokens
+    return hay
 
 
 async def _scored(hay: Haystack, asked: str, answer: str, tokenise: Tokenise) -> Scored:

@@ -31,8 +31,8 @@ THINGS = (
 
 NUM_NEEDLES = len(THINGS)
 """Facts in one text; all have the same form, so each distracts from the others."""
-PROSE_WORDS = 200
-"""How far the prose goes on after the long text."""
+PROSE_WORDS = 300
+"""How far the prose goes on after the long text, at least."""
 
 FULL_PARTS = (8, 4, 2, 1)
 """A full gate asks at these parts of the longest length."""
@@ -46,6 +46,8 @@ class Trial:
 
     length: int
     seed: int
+    num_asked: int = 8
+    """Needles asked for in words, and as many others as tool calls; a divisor of all there are."""
 
     @property
     def name(self) -> str:
@@ -75,7 +77,7 @@ class Haystack:
 def trials(longest: int, *, quick: bool) -> tuple[Trial, ...]:
     """Short ones first, so that what is plainly bad is soon seen. `longest` is tokens."""
     if quick:
-        return (Trial(min(longest, QUICK_LENGTH), seed=1),)
+        return (Trial(min(longest, QUICK_LENGTH), seed=1, num_asked=4),)
     lengths = sorted({max(LEAST_LENGTH, longest // part) for part in FULL_PARTS})
     return tuple(Trial(length, seed) for seed, length in enumerate(lengths, start=1))
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgekv.core.comparison import Likeness, Passage, Scored
 from edgekv.core.request import Token
-from edgekv.quality.passages import NUM_ASKED, ask
+from edgekv.quality.passages import ask
 from edgekv.quality.trials import Trial, haystack, prose, question, tool_call, trials
 
 
@@ -70,22 +70,29 @@ def test_only_answers_are_scored(tokenise: object) -> None:
     asked = asyncio.run(ask(Trial(3000, seed=1), tokenise))  # type: ignore[arg-type]
     hay_tokens = asked.passage.shared_length
     *needles, goes_on = asked.passage.texts
-    assert len(needles) == 2 * NUM_ASKED == len(asked.depths)
+    assert len(needles) == 2 * 8 == len(asked.depths)
     assert all(hay_tokens < text.scored_from for text in needles)
     assert goes_on.scored_from in (hay_tokens, hay_tokens + 1)
     assert len({text.tokens for text in needles}) == len(needles)
+
+
+@pytest.mark.parametrize("num_asked", [1, 4, 8])
+def test_needles_are_asked_for_once_and_from_everywhere(num_asked: int) -> None:
+    asked = asyncio.run(ask(Trial(4000, 1, num_asked), by_letters))
+    assert len(set(asked.depths)) == len(asked.depths) == 2 * num_asked
+    assert max(asked.depths) - min(asked.depths) >= 0.5 or num_asked == 1
 
 
 def test_scores_keep_the_order_of_what_was_asked() -> None:
     asked = asyncio.run(ask(Trial(1000, seed=1), by_letters))
     likenesses = tuple(
         Likeness((-1.0,), (-1.0 - number,), (True,), (True,), (True,), (0.0,))
-        for number in range(2 * NUM_ASKED + 1)
+        for number in range(2 * 8 + 1)
     )
     measured = asked.measured(likenesses)
-    assert [s.logprob for s in measured.needles] == [-1.0 - n for n in range(2 * NUM_ASKED)]
-    assert [s.as_json for s in measured.needles] == [False] * NUM_ASKED + [True] * NUM_ASKED
-    assert measured.prose[0].logprob == -1.0 - 2 * NUM_ASKED
+    assert [s.logprob for s in measured.needles] == [-1.0 - n for n in range(2 * 8)]
+    assert [s.as_json for s in measured.needles] == [False] * 8 + [True] * 8
+    assert measured.prose[0].logprob == -1.0 - 2 * 8
 
 
 def test_what_texts_share_ends_before_what_any_prediction_needs() -> None:

@@ -1,0 +1,52 @@
+"""`edgekv validate` as people run it, on the real starter model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgekv.cli.main import run
+
+pytestmark = pytest.mark.llama
+
+
+def edgekv(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "edgekv", *arguments]
+    environment = os.environ | {"EDGEKV_HOME": str(home)}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def test_two_bits_are_refused_eight_are_trusted_and_the_plan_knows(
+    starter_model: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    checked = ("validate", str(starter_model), "--quick", "--longest", "512")
+
+    refused = edgekv(tmp_path, *checked, "--kv-type", "q2_0", "--html", str(page))
+    assert refused.returncode == 1, refused.stderr
+    assert "REFUSED" in refused.stdout
+    assert refused.stderr == "", "no progress bar without a terminal"
+    assert "q2_0 / q2_0" in page.read_text(encoding="utf-8")
+
+    passed = edgekv(tmp_path, *checked, "--kv-type", "q8_0", "--json")
+    assert passed.returncode == 0, passed.stdout
+    verdict = json.loads(passed.stdout)
+    assert verdict["objections"] == []
+    assert verdict["quick"] is True
+
+    planned = edgekv(tmp_path, "plan", str(starter_model), "--kv-type", "q2_0")
+    assert "q2_0 is refused by the gate on this model" in planned.stdout
+    planned = edgekv(tmp_path, "plan", str(starter_model), "--kv-type", "q8_0")
+    assert "q8_0 passed the quick check on this model" in planned.stdout
+
+
+def test_f16_is_not_compared_with_itself(
+    starter_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", str(starter_model), "--kv-type", "f16"]) == 1
+    assert "name another type" in capsys.readouterr().err
