@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import click
 from click.core import ParameterSource
@@ -22,9 +22,6 @@ from edgekv.service.conduct import AS_USUAL
 from edgekv.service.conversation import ChatModel, Habits
 from edgekv.service.warm import WarmPrompt
 from edgekv.service.worker import Worker
-
-if TYPE_CHECKING:
-    from edgekv.service.attached import AttachedWorker
 
 SIGNALLED = 128
 """Exit codes from here on are those of programs that a signal ended."""
@@ -74,14 +71,11 @@ def command(
 
         git diff | edgekv chat "Write a commit message"
     """
-    server = _server(attach, path, wish, warms=bool(warm))
-    host = server or Worker(path, wish, replace(AS_USUAL, warm=warm))
-    model = ChatModel(host, habits=_habits(path))
+    model, name = _model(attach, path, wish, warm)
     if prompt is not None or not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
         answer_once(model, read_question(prompt))
         return
     archive = _archive(begins)
-    name = f"attached to {server.where}" if server else Path(path).stem
     if is_dumb_terminal() or not _is_terminal(sys.stderr):
         converse(model, name, archive)
     else:
@@ -95,20 +89,29 @@ def _archive(begins: str | None) -> Archive:
     return archive
 
 
-def _server(attach: str, path: str, wish: Wish, *, warms: bool) -> AttachedWorker | None:
-    """The server whose model is used, if one is: one copy of the weights is enough."""
-    if attach == "none" or (attach == "auto" and (warms or wish.adapters)):
-        return None
+def _model(
+    attach: str, path: str, wish: Wish, warm: tuple[WarmPrompt, ...]
+) -> tuple[ChatModel, str]:
+    """What to talk to and its name: a server's model, for one copy of the weights is enough, or
+    one of this program's own.
+    """
+    own = _own_model(path, wish, warm)
+    name = Path(path).stem
+    if attach == "none" or (attach == "auto" and (warm or wish.adapters)):
+        return own, name
     from edgekv.service.finding_host import running_server, server_at
 
     if attach == "auto":
-        return running_server(path, wish, lambda why: click.echo(f"edgekv: {why}", err=True))
-    if _is_given("model") or warms or wish.adapters:
+        server = running_server(path, wish, lambda why: click.echo(f"edgekv: {why}", err=True))
+        if server is None:
+            return own, name
+        return ChatModel(server, habits=_habits(path)), f"{name} at {server.where}"
+    if _is_given("model") or warm or wish.adapters:
         raise click.UsageError(
             "A server holds the model and keeps the prompts that it was started with; "
             "leave MODEL, --lora and --warm out."
         )
-    return server_at(attach, wish)
+    return server_at(attach, wish, _habits(path)), f"attached to {attach}"
 
 
 def _own_model(path: str, wish: Wish, warm: tuple[WarmPrompt, ...]) -> ChatModel:
@@ -124,8 +127,9 @@ def _habits(path: str) -> Habits:
 
 
 def _is_given(name: str) -> bool:
-    source = click.get_current_context().get_parameter_source(name)
-    return source is ParameterSource.COMMANDLINE
+    context = click.get_current_context()
+    is_said = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return is_said and context.params.get(name) is not None
 
 
 def _run_app(

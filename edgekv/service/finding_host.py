@@ -15,12 +15,16 @@ from edgekv.core.plan import MemoryPlan
 from edgekv.errors import Unavailable
 from edgekv.service.attach_frames import VERSION, Card
 from edgekv.service.attached import AttachedWorker, keeps
+from edgekv.service.conversation import NO_HABITS, ChatModel, Habits
 from edgekv.service.discovery import Notice, servers_of
+from edgekv.service.foreign_server import ForeignModel
 from edgekv.service.report import Report
 
 KEY_VARIABLE = "EDGEKV_API_KEY"
 SECONDS_TO_ANSWER = 2.0
 """For a server on this very machine."""
+SECONDS_TO_CONNECT = 10.0
+"""For one anywhere."""
 
 
 def running_server(path: str, wish: Wish, say: Callable[[str], None]) -> AttachedWorker | None:
@@ -37,15 +41,36 @@ def running_server(path: str, wish: Wish, say: Callable[[str], None]) -> Attache
     return None
 
 
-def server_at(url: str, wish: Wish) -> AttachedWorker:
-    """The server that a user named. Raises `Unavailable` for what is no address."""
+def server_at(url: str, wish: Wish, habits: Habits = NO_HABITS) -> ChatModel:
+    """The model of the server that a user named: an EdgeKV's, or any OpenAI-style one's.
+
+    Raises `Unavailable` for what is no address or does not answer, and where options ask for
+    something that a server that is not EdgeKV cannot be seen to keep.
+    """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise Unavailable(
             f"'{url}' is no address of a server; write it like http://127.0.0.1:8642."
         )
-    key = os.environ.get(KEY_VARIABLE)
-    return AttachedWorker(f"{parts.scheme}://{parts.netloc}", key, wish)
+    key, root = os.environ.get(KEY_VARIABLE), f"{parts.scheme}://{parts.netloc}"
+    if _is_edgekv(root):
+        return ChatModel(AttachedWorker(root, key, wish), habits=habits)
+    if wish != Wish():
+        raise Unavailable(
+            f"The server at {root} is not EdgeKV, so what it plans cannot be seen; "
+            "leave the options about memory out."
+        )
+    return ForeignModel(root + (parts.path.rstrip("/") or "/v1"), key, habits)
+
+
+def _is_edgekv(root: str) -> bool:
+    """Nobody else answers there; with or without the right key it is not a 404."""
+    try:
+        return httpx2.get(f"{root}/attach", timeout=SECONDS_TO_CONNECT).status_code != 404
+    except httpx2.HTTPError as error:
+        raise Unavailable(
+            f"The server at {root} does not answer ({error}); check the address."
+        ) from None
 
 
 def _key_of(notice: Notice) -> str | None:

@@ -24,6 +24,7 @@ from edgekv.core.plan import MemoryPlan
 from edgekv.errors import EdgeKVError
 from edgekv.service.drafts import Desk, Draft
 from edgekv.service.host import ModelHost
+from edgekv.service.states import State
 from edgekv.tui import wishes
 from edgekv.tui.dial import AUTO, Dial, Setting
 from edgekv.tui.keys import PLAN_KEYS
@@ -37,6 +38,7 @@ IN_FORCE = "in force"
 NOT_OURS = (
     "This is the plan of the server that answers; whoever runs it chooses another when it starts."
 )
+UNTOLD = "The server that answers is not EdgeKV, so it does not tell what it plans."
 
 
 class PlanScreen(Screen[None]):
@@ -74,7 +76,7 @@ class PlanScreen(Screen[None]):
         with Vertical(id="dials", classes="panel") as dials:
             dials.border_title = "what to plan for"
             if self._desk is None:
-                yield Line(NOT_OURS if plan else "The model is being planned.", "not-ours")
+                yield Line(_why_no_dials(host), "not-ours")
             elif plan is not None:
                 yield from _dials(plan, self._desk)
         with VerticalScroll(id="ledger", classes="panel") as ledger:
@@ -187,6 +189,12 @@ class PlanScreen(Screen[None]):
         for dial in self.query(Dial):
             dial.planned = planned[dial.name or ""]
         self.refresh_bindings()
+
+
+def _why_no_dials(host: ModelHost) -> str:
+    if host.plan is not None:
+        return NOT_OURS
+    return UNTOLD if host.state is State.READY else "The model is being planned."
 
 
 def _dials(plan: MemoryPlan, desk: Desk) -> ComposeResult:

@@ -8,7 +8,7 @@ import pytest
 
 from edgekv.budget.wish import Wish
 from edgekv.errors import ModelError
-from edgekv.tui import wishes
+from edgekv.tui import plan_screen, wishes
 from edgekv.tui.dial import AUTO, Dial, Setting
 from edgekv.tui.plan_screen import PlanScreen
 from tests.tui.fakes import Script
@@ -114,14 +114,24 @@ async def test_an_opening_that_fails_is_told_and_the_plan_stays() -> None:
         await chat.shows("llama.cpp has no room for it; close something.")
 
 
-async def test_many_turns_at_once_are_planned_once() -> None:
+async def test_a_server_that_tells_nothing_is_said_to() -> None:
+    worker = WatchedWorker()
+    async with open_chat(worker) as chat:
+        await chat.shows("KV used")
+        worker.plan = None
+        await chat.pilot.press("f4")
+        await chat.shows("is not EdgeKV, so it does not tell what it plans")
+
+
+async def test_many_turns_at_once_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_screen, "SECONDS_AT_REST", 3600.0)
     worker = WatchedWorker()
     async with open_chat(worker) as chat:
         screen = await opened(chat)
         await turned(chat, screen, "left", "left", "left", "right")
         await chat.shows("applies")
         [desk] = worker.desks
-        assert {wish.context_length for wish in desk.asked} == {2048}
+        assert [wish.context_length for wish in desk.asked] == [2048]
 
 
 async def test_a_dial_turns_by_wheel_and_click_and_goes_home_to_auto() -> None:
