@@ -18,6 +18,7 @@ from edgekv.budget.judge import Judge, sum_bytes
 from edgekv.budget.ledger import Engine, moving_bytes
 from edgekv.budget.limits import limit_sentences
 from edgekv.budget.machine import MIB, Machine
+from edgekv.budget.metadata import ModelKeys
 from edgekv.budget.outcomes import Outcome
 from edgekv.budget.refusal import check_wish, known_refusal, refusal
 from edgekv.budget.report import planned_devices, planned_model
@@ -149,19 +150,44 @@ async def _first_run(case: Case, judge: Judge) -> DryRun:
 
 
 async def _offloaded(case: Case, judge: Judge) -> Case:
-    """The case with as many layers on the GPU as fit beside one whole conversation.
+    """The case with as much on the GPU as fits beside one whole conversation.
 
-    llama.cpp moves whole layers, and their cells move with them.
+    llama.cpp moves whole layers, and their cells move with them. Where not all fit, experts stay
+    on the host first: most of a layer's bytes, of which few compute for a token.
     """
     layers = case.all_layers
     while layers > 0:
         offloaded = replace(case, gpu_layers=layers)
-        one_conversation = preferred_choice(replace(offloaded, most_slots=1))
-        share = _gpu_share(await judge.run(one_conversation), judge)
+        share = await _offload_share(offloaded, judge)
         if share >= 1:
             return offloaded
+        if layers == case.all_layers and (found := await _with_host_experts(offloaded, judge)):
+            return found
         layers = min(layers - 1, int(layers * share))
     return replace(case, gpu_layers=0)
+
+
+async def _with_host_experts(case: Case, judge: Judge) -> Case | None:
+    """The case with the experts of as few layers on the host as let the rest fit the GPU.
+
+    None for a model without experts, or where not even that is enough.
+    """
+    if not ModelKeys(case.facts.metadata).number("expert_count"):
+        return None
+    fitting, too_few, enough = None, 0, case.facts.num_layers + 1
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        tried = replace(case, host_experts=middle)
+        if await _offload_share(tried, judge) >= 1:
+            fitting, enough = tried, middle
+        else:
+            too_few = middle
+    return fitting
+
+
+async def _offload_share(case: Case, judge: Judge) -> float:
+    one_conversation = preferred_choice(replace(case, most_slots=1))
+    return _gpu_share(await judge.run(one_conversation), judge)
 
 
 def _gpu_share(run: DryRun, judge: Judge) -> float:

@@ -43,7 +43,12 @@ def plan_as_opened(basis: Basis, opened: DryRun) -> MemoryPlan:
 
 
 def _as_wished(basis: Basis, choice: Choice) -> Case:
-    return replace(basis.case(), gpu_layers=choice.gpu_layers, threads=choice.threads)
+    return replace(
+        basis.case(),
+        gpu_layers=choice.gpu_layers,
+        host_experts=choice.host_experts,
+        threads=choice.threads,
+    )
 
 
 def _case(basis: Basis, choice: Choice) -> Case:

@@ -57,6 +57,8 @@ class Case:
     gpu_layers: int
     tested: tuple[Outcome, ...] = ()
     """Outcomes of the gate on this model."""
+    host_experts: int = 0
+    """Layers whose experts stay on the host."""
 
     @property
     def longest_context(self) -> int:
@@ -244,6 +246,7 @@ def _choice(case: Case, style: _Style, slots: int, cells: int) -> Choice:
         kv_type_k=style.kv_type_k,
         kv_type_v=style.kv_type_v,
         gpu_layers=case.gpu_layers,
+        host_experts=case.host_experts,
         batch=style.ubatch,
         ubatch=style.ubatch,
         swa_full=style.swa_full,

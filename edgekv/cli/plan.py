@@ -155,6 +155,8 @@ def _choice(choice: Choice) -> Iterator[str]:
     workers = counted(choice.threads, "thread")
     if choice.gpu_layers:
         workers += f", {counted(choice.gpu_layers, 'layer')} on a graphics device"
+    if choice.host_experts:
+        workers += f", the experts of {choice.host_experts:,} of them on the host"
     rows = (
         ("context", f"{choice.context_length:,} tokens a conversation"),
         ("slots", f"{counted(choice.slots, 'conversation')} at once, {choice.kept} more kept"),

@@ -109,6 +109,8 @@ class Choice(msgspec.Struct, frozen=True):
     """Host memory for copies of suspended and idle conversations."""
     embedding_cells: int = 0
     """Tokens that one text to embed may have; its context is apart from the pool. 0: none is."""
+    host_experts: int = 0
+    """Layers, from the first on, whose experts stay in the host's memory wherever the rest is."""
 
     @property
     def num_seqs(self) -> int:

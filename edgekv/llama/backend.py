@@ -25,6 +25,7 @@ from edgekv.llama.grammar import GrammarCompiler
 from edgekv.llama.likelihoods import Likelihoods
 from edgekv.llama.model import (
     LlamaModel,
+    Placement,
     facts,
     open_with_weights,
     open_without_weights,
@@ -137,18 +138,18 @@ class LlamaLibrary:
         """`trial_command` starts a process that runs `grammar_trial.main`."""
         self._trial_command = trial_command
         self._log = library.start()
-        self._sized: tuple[str, int, Header, LlamaModel] | None = None
+        self._sized: tuple[str, Placement, Header, LlamaModel] | None = None
         self._has_gpu = any(device.kind != "cpu" for device in library.devices())
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return library.devices()
 
     def describe(self, path: str) -> ModelFacts:
-        header, model = self._open_sized(path, ALL_LAYERS)
+        header, model = self._open_sized(path, Placement(ALL_LAYERS))
         return facts(path, header, model)
 
     def dry_run(self, opening: Opening) -> Allocation:
-        header, model = self._open_sized(opening.path, opening.choice.gpu_layers)
+        header, model = self._open_sized(opening.path, Placement.of(opening.choice))
         adapters = self._adapters(header, model, opening)
         with self._log.recording() as lines:
             context = LlamaContext(model.handle, opening, self._log)
@@ -170,10 +171,10 @@ class LlamaLibrary:
     ) -> tuple[Backend, Vocabulary, Allocation]:
         self._close_sized()
         header = self._check(opening.path)
-        gpu_layers = opening.choice.gpu_layers
+        placement = Placement.of(opening.choice)
         with self._log.recording() as lines:
             model = open_with_weights(
-                opening.path, gpu_layers, opening.use_mmap, self._log, on_progress
+                opening.path, placement, opening.use_mmap, self._log, on_progress
             )
         try:
             adapters = self._adapters(header, model, opening)
@@ -239,16 +240,16 @@ class LlamaLibrary:
         context = EmbeddingContext(model.handle, choice, self._log)
         return context, context.buffers()
 
-    def _open_sized(self, path: str, gpu_layers: int) -> tuple[Header, LlamaModel]:
+    def _open_sized(self, path: str, placement: Placement) -> tuple[Header, LlamaModel]:
         if not self._has_gpu:
-            gpu_layers = 0  # without a device, any number opens the same model
-        if self._sized is not None and self._sized[:2] == (path, gpu_layers):
+            placement = Placement(0)  # without a device, any opens the same model
+        if self._sized is not None and self._sized[:2] == (path, placement):
             return self._sized[2:]
         self._close_sized()
         header = self._check(path)
         with self._log.recording():
-            model = open_without_weights(path, gpu_layers, self._log)
-        self._sized = (path, gpu_layers, header, model)
+            model = open_without_weights(path, placement, self._log)
+        self._sized = (path, placement, header, model)
         return header, model
 
     def _close_sized(self) -> None:

@@ -17,7 +17,7 @@ from edgekv.llama import library
 from edgekv.llama.context import LlamaContext
 from edgekv.llama.file_check import check_file
 from edgekv.llama.library import LogRecorder
-from edgekv.llama.model import LlamaModel, open_with_weights
+from edgekv.llama.model import LlamaModel, Placement, open_with_weights
 from edgekv.llama.sampler import logits_of
 from edgekv.llama.vocabulary import LlamaVocabulary
 
@@ -134,7 +134,7 @@ class LlamaComparisonLibrary:
         choice = reference.choice
         with self._log.recording():
             model = open_with_weights(
-                reference.path, choice.gpu_layers, reference.use_mmap, self._log, on_progress
+                reference.path, Placement.of(choice), reference.use_mmap, self._log, on_progress
             )
             try:
                 return LlamaComparison(model, reference, candidate, self._log), model.vocabulary

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from llama_cpp import llama_cpp as api
 
-from edgekv.core.plan import ModelFacts
+from edgekv.core.plan import Choice, ModelFacts
 from edgekv.errors import ModelError
 from edgekv.llama.adapters import LoadedAdapters
 from edgekv.llama.gguf import Header
-from edgekv.llama.library import LogRecorder
+from edgekv.llama.library import LogRecorder, lib
 from edgekv.llama.vocabulary import LlamaVocabulary
+
+_EXPERTS = rb"blk\.%d\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""The tensors that llama.cpp's own --n-cpu-moe means."""
+
+
+class Placement(NamedTuple):
+    """Where a model's layers go."""
+
+    gpu_layers: int
+    host_experts: int = 0
+    """Layers, from the first on, whose experts stay on the host. Of a token's many experts few
+    compute, so they are what a graphics device misses least.
+    """
+
+    @classmethod
+    def of(cls, choice: Choice) -> Placement:
+        return cls(choice.gpu_layers, choice.host_experts)
+
+
+class _Override(ctypes.Structure):
+    """`llama_model_tensor_buft_override`: tensors that match go into buffers of this type."""
+
+    _fields_ = [("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p)]
 
 
 class LlamaModel:
     """A `llama_model`. `handle` is its pointer until `close`."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, overrides: ctypes.Array[_Override] | None = None) -> None:
         self.handle = handle
+        # The library keeps a pointer to them.
+        self._overrides = overrides
         self.vocabulary = LlamaVocabulary(handle)
         self.adapters: LoadedAdapters | None = None
         """Those that were loaded last; the library frees them with the model."""
@@ -28,25 +55,23 @@ class LlamaModel:
         api.llama_model_free(self.handle)
 
 
-def open_without_weights(path: str, gpu_layers: int, log: LogRecorder) -> LlamaModel:
+def open_without_weights(path: str, placement: Placement, log: LogRecorder) -> LlamaModel:
     """A model whose buffers are only sized: for metadata, tokenising and dry runs."""
     params = api.llama_model_default_params()
-    params.n_gpu_layers = gpu_layers
     params.no_alloc = True
     # Any mapping mode aborts the process together with no_alloc.
     params.load_mode = api.LLAMA_LOAD_MODE_NONE
-    return _load(path, params, log)
+    return _load(path, placement, params, log)
 
 
 def open_with_weights(
     path: str,
-    gpu_layers: int,
+    placement: Placement,
     use_mmap: bool,
     log: LogRecorder,
     on_progress: Callable[[float], None],
 ) -> LlamaModel:
     params = api.llama_model_default_params()
-    params.n_gpu_layers = gpu_layers
     params.load_mode = api.LLAMA_LOAD_MODE_MMAP if use_mmap else api.LLAMA_LOAD_MODE_NONE
 
     def hear(fraction: float, _: object) -> bool:
@@ -54,16 +79,31 @@ def open_with_weights(
         return True
 
     params.progress_callback = api.llama_progress_callback(hear)
-    return _load(path, params, log)
+    return _load(path, placement, params, log)
 
 
-def _load(path: str, params: api.llama_model_params, log: LogRecorder) -> LlamaModel:
+def _load(
+    path: str, placement: Placement, params: api.llama_model_params, log: LogRecorder
+) -> LlamaModel:
+    overrides = experts_on_host(placement.host_experts)
+    params.n_gpu_layers = placement.gpu_layers
+    params.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
     handle = api.llama_model_load_from_file(path.encode(), params)
     if not handle:
         raise ModelError(
             f"llama.cpp cannot open {path} ({log.last_error()}); try another file of this model."
         )
-    return LlamaModel(handle)
+    return LlamaModel(handle, overrides)
+
+
+def experts_on_host(num_layers: int) -> ctypes.Array[_Override]:
+    """An override for each layer, and an empty one that ends them."""
+    lib.ggml_backend_cpu_buffer_type.restype = ctypes.c_void_p
+    on_host = lib.ggml_backend_cpu_buffer_type()
+    overrides = (_Override * (num_layers + 1))()
+    for layer in range(num_layers):
+        overrides[layer] = _Override(_EXPERTS % layer, on_host)
+    return overrides
 
 
 def facts(path: str, header: Header, model: LlamaModel) -> ModelFacts:

@@ -31,6 +31,7 @@ from edgekv.core.plan import (
 
 MIB, GIB = 1024**2, 1024**3
 RUNTIME_BYTES = 64 * MIB
+EXPERT_PART = 7 / 8
 
 
 def model(
@@ -100,7 +101,8 @@ class KnownAllocator:
     """A library whose compute buffers no closed formula foresees.
 
     They have a part that grows faster than linear with the tokens at once, and one that
-    quantised cells add. The last `gpu_layers - 1` layers and the output go to `gpu`.
+    quantised cells add. The last `gpu_layers - 1` layers and the output go to `gpu`, without the
+    experts of the first `host_experts` layers, which are `EXPERT_PART` of a layer's weights.
     """
 
     def __init__(self, facts: ModelFacts, gpu: str | None = None) -> None:
@@ -137,6 +139,8 @@ class KnownAllocator:
             buffers.append(BufferSize(HOST, "embedding", embedding + MIB))
         for label, size in sizes.items():
             on_gpu = int(size * share)
+            if label == "weights":
+                on_gpu -= int(size * EXPERT_PART * choice.host_experts / (facts.num_layers + 1))
             if on_gpu:
                 assert self._gpu is not None
                 buffers.append(BufferSize(self._gpu, label, on_gpu, buffer_type=self._gpu))

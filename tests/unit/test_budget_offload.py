@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import DeviceInfo
-from tests.unit.budget_models import GIB, MIB, graphics, machine, model, plan
+from tests.unit.budget_models import EXPERT_PART, GIB, MIB, graphics, machine, model, plan
 
 
 class TestGraphics:
@@ -22,6 +22,28 @@ class TestGraphics:
         assert 0 < made.choice.gpu_layers < 17
         used = sum(line.bytes for line in made.lines if line.device == "CUDA0")
         assert used <= made.devices[1].budget_bytes
+
+    def test_experts_stay_on_the_host_before_whole_layers_do(self) -> None:
+        facts = model(weight_bytes=8 * GIB, expert_count=64)
+        made = plan(facts=facts, gpu=graphics(4 * GIB))
+        choice = made.choice
+        assert choice.gpu_layers == 17
+        assert 0 < choice.host_experts < 16
+        used = sum(line.bytes for line in made.lines if line.device == "CUDA0")
+        # With the experts of one more layer it would be too much.
+        one_more = int(8 * GIB * EXPERT_PART / 17)
+        assert used <= made.devices[1].budget_bytes < used + one_more
+
+    def test_experts_go_along_where_there_is_room(self) -> None:
+        facts = model(weight_bytes=8 * GIB, expert_count=64)
+        made = plan(facts=facts, gpu=graphics(16 * GIB))
+        assert (made.choice.gpu_layers, made.choice.host_experts) == (17, 0)
+
+    def test_where_even_the_rest_does_not_fit_whole_layers_stay_as_in_any_model(self) -> None:
+        facts = model(weight_bytes=16 * GIB, expert_count=64)
+        made = plan(facts=facts, gpu=graphics(GIB))
+        assert made.choice.gpu_layers < 17
+        assert made.choice.host_experts == 0
 
     def test_a_nearly_full_gpu_is_left_alone(self) -> None:
         made = plan(gpu=graphics(300 * MIB, total=8 * GIB))
