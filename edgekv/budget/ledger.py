@@ -16,6 +16,10 @@ MOVED_CELLS = 256
 """At most so many cells are copied to or from the store at once."""
 
 
+GRAMMAR_CACHE_BYTES = 16 * MIB
+"""Of compiled schemas and other grammars beside those in use; most take 1 to 2 MiB."""
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """What an allocation turns into in the engine process. Sizes are bytes."""
@@ -25,6 +29,16 @@ class Engine:
     use_mmap: bool
     runtime_bytes: int
     """Resident with nothing loaded but the libraries and the vocabulary."""
+    follows_grammars: bool = False
+    """Answers may be held to schemas."""
+
+    @property
+    def grammar_bytes(self) -> int:
+        """What the first schema loads, which knows every token of the vocabulary, and the cache."""
+        if not self.follows_grammars:
+            return 0
+        code, token = 6 * MIB, 180
+        return code + self.facts.num_vocab * token + GRAMMAR_CACHE_BYTES
 
 
 def cost_lines(engine: Engine, choice: Choice, allocation: Allocation) -> tuple[CostLine, ...]:
@@ -107,13 +121,14 @@ _LAYERS = {"full": "attention", "window": "window", "index": "indexer"}
 
 
 def _own_lines(engine: Engine, choice: Choice) -> Iterable[CostLine]:
-    growth = growth_bytes(engine.geometry, engine.facts.num_vocab, choice)
+    growth = growth_bytes(engine.geometry, engine.facts.num_vocab, choice) + engine.grammar_bytes
+    schemas = f", {format_size(engine.grammar_bytes)} of it for schemas"
     yield CostLine(
         HOST,
         "runtime",
         engine.runtime_bytes + growth,
         f"Python, libraries and vocabulary: {format_size(engine.runtime_bytes)} without a model "
-        f"+ {format_size(growth)} that requests add",
+        f"+ {format_size(growth)} that requests add{schemas if engine.grammar_bytes else ''}",
         exact=False,
     )
     cache = choice.host_cache_bytes

@@ -80,7 +80,8 @@ class Basis:
 
     def judge(self, dry_run: AskLibrary) -> Judge:
         geometry = read_geometry(self.facts.metadata)
-        engine = Engine(self.facts, geometry, self.wish.use_mmap, self.runtime_bytes)
+        wish = self.wish
+        engine = Engine(self.facts, geometry, wish.use_mmap, self.runtime_bytes, wish.grammars)
         return Judge(self.budget, engine, Allocator(self.facts, dry_run, self.wish.adapters))
 
     def plan(self, case: Case, judge: Judge, run: DryRun) -> MemoryPlan:

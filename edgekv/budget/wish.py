@@ -29,6 +29,8 @@ class Wish:
     threads: int | None = None
     use_mmap: bool = True
     adapters: tuple[Adapter, ...] = ()
+    grammars: bool = False
+    """Answers may be held to schemas; only a server's are."""
     embeddings: bool | None = False
     """Room to embed texts. `auto` makes it where it costs no context that people need, no slot
     and no precision; only a server embeds."""

@@ -124,8 +124,10 @@ def budget_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def call(model: str, kv_types: tuple[str | None, str | None], **rest: Any) -> None:
         key_type, value_type = kv_types
+        # Who may embed texts serves them, and only a server holds answers to schemas.
+        serves = "embeddings" in rest
         wished = {field.name: rest.pop(field.name) for field in fields(Wish) if field.name in rest}
-        wish = Wish(kv_type_k=key_type, kv_type_v=value_type, **wished)
+        wish = Wish(kv_type_k=key_type, kv_type_v=value_type, grammars=serves, **wished)
         command(path=model, wish=wish, **rest)
 
     decorated: Callable[..., None] = call

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from edgekv.budget.ledger import GRAMMAR_CACHE_BYTES
 from edgekv.core.request import Grammar, Token
 from edgekv.errors import InvalidValue, RequestError, Unavailable
 from edgekv.llama import grammar_trial
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 Mask: TypeAlias = NDArray[np.bool_]
 
 TEXT_LIMIT_BYTES = 256 * 1024
-CACHE_LIMIT_BYTES = 64 * 1024 * 1024
-"""Of compiled grammars beside those in use."""
 NUM_REFUSALS = 64
 """So many refused grammars are remembered."""
 MAX_LEXER_STATES = 30_000
@@ -123,7 +122,7 @@ class GrammarCompiler:
         with self._lock:
             self._last[grammar] = self._held[grammar] = compiled
             total = sum(one.num_bytes for one in self._last.values())
-            while total > CACHE_LIMIT_BYTES and len(self._last) > 1:
+            while total > GRAMMAR_CACHE_BYTES and len(self._last) > 1:
                 total -= self._last.pop(next(iter(self._last))).num_bytes
 
     def start(self, grammar: Grammar, generated: Sequence[Token]) -> Constraint:

@@ -60,6 +60,16 @@ def test_the_engine_itself_is_counted_with_what_requests_add() -> None:
     assert runtime - RUNTIME_BYTES == growth > 8 * MIB
 
 
+def test_a_server_has_room_for_schemas() -> None:
+    facts = model()
+    chat, server = plan(), plan(Wish(grammars=True))
+    sizes = [
+        sum(line.bytes for line in made.lines if line.label == "runtime") for made in (chat, server)
+    ]
+    assert sizes[1] - sizes[0] == 22 * MIB + facts.num_vocab * 180
+    assert any("for schemas" in line.how for line in server.lines)
+
+
 def test_a_little_is_for_copies_of_conversations_where_there_is_plenty() -> None:
     made = plan()
     (line,) = [line for line in made.lines if line.label == "host_cache"]
