@@ -38,12 +38,12 @@ def supply(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
 async def test_a_model_arrives_and_its_progress_on_the_loop(
     supply: ModelSupply, tmp_path: Path
 ) -> None:
-    heard: list[Progress] = []
-    path = await supply.get("hf:ok/tiny", heard.append)
-    await asyncio.sleep(0)
+    heard: asyncio.Queue[Progress] = asyncio.Queue()
+    path = await supply.get("hf:ok/tiny", heard.put_nowait)
+    while await heard.get() != Progress(len(CONTENT), len(CONTENT)):
+        pass
     assert path == tmp_path / "ok" / "tiny" / FILE
     assert path.read_bytes() == CONTENT
-    assert heard[-1] == Progress(len(CONTENT), len(CONTENT))
 
 
 async def test_a_cancelled_pull_stops_and_a_later_one_goes_on(
