@@ -86,7 +86,7 @@ def _load(
     path: str, placement: Placement, params: api.llama_model_params, log: LogRecorder
 ) -> LlamaModel:
     overrides = experts_on_host(placement.host_experts)
-    params.n_gpu_layers = placement.gpu_layers
+    place(params, placement.gpu_layers)
     params.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
     handle = api.llama_model_load_from_file(path.encode(), params)
     if not handle:
@@ -94,6 +94,15 @@ def _load(
             f"llama.cpp cannot open {path} ({log.last_error()}); try another file of this model."
         )
     return LlamaModel(handle, overrides)
+
+
+def place(params: api.llama_model_params, gpu_layers: int) -> None:
+    """Without layers there, no graphics device is used at all: else the library computes prompts
+    on one even so, and takes hundreds of MiB of its memory.
+    """
+    params.n_gpu_layers = gpu_layers
+    if gpu_layers == 0:
+        params.split_mode, params.main_gpu = api.LLAMA_SPLIT_MODE_NONE, -1
 
 
 def experts_on_host(num_layers: int) -> ctypes.Array[_Override]:

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from llama_cpp import llama_cpp as api
 from msgspec.structs import replace
 
 from edgekv.budget.formulas import Pool, kv_bytes, output_bytes, state_bytes
@@ -15,6 +16,7 @@ from edgekv.budget.geometry import Geometry, read_geometry
 from edgekv.core.plan import Choice, Label, ModelFacts, Opening
 from edgekv.errors import ModelError
 from edgekv.llama.backend import LlamaLibrary
+from edgekv.llama.model import place
 from edgekv.service.own_command import own_command
 from tests import tiny_models
 from tests.llama.test_budget_truth import CHOICE
@@ -122,3 +124,13 @@ def test_a_model_without_one_of_its_tensors_is_refused(
     path = write(tmp_path / "holed.gguf", dataclasses.replace(whole, tensors=tensors))
     with pytest.raises(ModelError, match=r"blk\.1\.attn_k\.weight"):
         library.describe(str(path))
+
+
+def test_without_layers_on_it_a_graphics_device_is_left_alone() -> None:
+    """llama.cpp uses none in single-device mode with a negative number for the device."""
+    params = api.llama_model_default_params()
+    usual = params.split_mode, params.main_gpu
+    place(params, 3)
+    assert (params.split_mode, params.main_gpu, params.n_gpu_layers) == (*usual, 3)
+    place(params, 0)
+    assert (params.split_mode, params.main_gpu) == (api.LLAMA_SPLIT_MODE_NONE, -1)
