@@ -121,6 +121,8 @@ class MemoryWatch:
         self._outlook = next_outlook(before, self._rooms, self._stall_percent, now)
         if self._outlook.level is not before.level or pid != self._pid:
             await self._restrain(before.level, pid, plan.choice.slots)
+        if self._outlook.level is not Level.CRITICAL:
+            self._is_at_its_least = False
         if now - self._sized_at < SECONDS_BETWEEN_SIZES:
             return
         if asks_for_a_smaller_pool(self._rooms):
