@@ -101,7 +101,11 @@ def connect() -> Hub:
     endpoint = os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
     if constants.HF_HUB_OFFLINE:
         raise HubError("HF_HUB_OFFLINE is set, so nothing is asked of any hub; unset it to pull.")
-    return Hub(endpoint.rstrip("/"), get_token())
+    try:
+        token = get_token()
+    except OSError:
+        token = None  # a home that is no folder holds none
+    return Hub(endpoint.rstrip("/"), token)
 
 
 def _listing(repository: str, info: Any) -> Listing:

@@ -153,6 +153,14 @@ def test_what_cannot_be_pulled_is_one_sentence(
     assert words in err
 
 
+def test_a_home_that_is_no_folder_holds_no_token(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/dev/null/.cache/token")
+    assert run(["pull", "--anyway", "hf:ok/tiny"]) == 0
+    assert capsys.readouterr().out
+
+
 def test_offline_nothing_is_asked_of_any_hub(hub: FakeHub, folder: Path) -> None:
     # The hub's library reads the variable when it is loaded, so a fresh process asks.
     done = subprocess.run(
