@@ -41,17 +41,16 @@ class AttachedWorker:
     desk = None
     """The plan is its server's."""
 
-    def __init__(self, url: str, key: str | None, wish: Wish = ANYTHING) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        wish: Wish = ANYTHING,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
         """`wish` is what the server's plan must keep."""
-        is_near = (urlsplit(url).hostname or "") in {"127.0.0.1", "localhost", "::1"}
-        self.where, self._wish = url, wish
-        self._client = httpx2.AsyncClient(
-            base_url=url,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=SECONDS_OF_SILENCE,
-            # A proxy that this machine's own addresses are sent to could not reach them.
-            trust_env=not is_near,
-        )
+        self.where, self._key, self._wish, self._transport = url, key, wish, transport
+        self._client = self._connected()
         self._own: set[RequestId] = set()
         self._looking: asyncio.Task[None] | None = None
         self._last = Report()
@@ -75,6 +74,8 @@ class AttachedWorker:
         """Wait until the server's model is loaded. Raises `Unavailable` if there is no such server,
         or one of another version or with another plan.
         """
+        if self._client.is_closed:
+            self._client = self._connected()
         on_progress(LoadStep(State.LOADING))
         while (card := await self._card()) is None:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
@@ -135,12 +136,23 @@ class AttachedWorker:
         return self._last
 
     async def close(self) -> None:
-        """Leave the server. Safe to call twice."""
+        """Leave the server. Safe to call twice; `start` comes back to it."""
         self.state = State.CLOSED
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
         await self._client.aclose()
+
+    def _connected(self) -> httpx2.AsyncClient:
+        is_near = (urlsplit(self.where).hostname or "") in {"127.0.0.1", "localhost", "::1"}
+        return httpx2.AsyncClient(
+            base_url=self.where,
+            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
+            timeout=SECONDS_OF_SILENCE,
+            # A proxy that this machine's own addresses are sent to could not reach them.
+            trust_env=not is_near,
+            transport=self._transport,
+        )
 
     async def _look(self) -> None:
         while True:

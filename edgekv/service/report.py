@@ -7,6 +7,7 @@ import msgspec
 from edgekv.core.frames import Snapshot
 from edgekv.core.look import EngineLook
 from edgekv.core.plan import Allocation, MemoryPlan
+from edgekv.service.memory_view import MemoryView
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -21,3 +22,5 @@ class Report(msgspec.Struct, frozen=True):
     gap_seconds: tuple[float, ...] = ()
     """Of the last steps, the oldest first: the longest time between two pieces of an answer."""
     num_restarts: int = 0
+    memory: MemoryView = MemoryView()
+    """How short memory is, and what was given up for it."""

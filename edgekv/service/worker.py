@@ -182,8 +182,8 @@ class Worker:
             return Report()
         is_open = self.state is State.READY and client.death is None
         look = await client.look() if is_open else EngineLook()
-        times, num_restarts = client.rhythm.times(), self.num_restarts
-        return Report(client.snapshot, look, self.plan, self.allocation, *times, num_restarts)
+        times, rest = client.rhythm.times(), (self.num_restarts, self.watch.view())
+        return Report(client.snapshot, look, self.plan, self.allocation, *times, *rest)
 
     async def reopen(self, draft: Draft) -> None:
         """Open the model as drafted. Answers under way go on in it from the tokens they have.

@@ -73,7 +73,7 @@ class EngineScreen(Screen[None]):
                 yield Line("", classes="requests")
             with Vertical(id="flow", classes="panel") as flow:
                 flow.border_title = "flow"
-                for name in ("gaps", "first-tokens", "reuse", "suspensions", "tiers"):
+                for name in ("gaps", "first-tokens", "reuse", "suspensions", "tiers", "memory"):
                     yield Line("", classes=name)
             with Vertical(id="devices", classes="panel") as devices:
                 devices.border_title = "memory held, of what is planned"
@@ -138,6 +138,7 @@ class EngineScreen(Screen[None]):
         for name, label, told in (
             ("reuse", "prompts", words.reuse_words(report.snapshot)),
             ("suspensions", "suspended", words.suspension_words(report.snapshot)),
+            ("memory", "memory", words.memory_words(report)),
             ("tiers", "KV", words.tier_words(report)),
         ):
             self.query_one(f".{name}", Line).show(f"{label:<{LABEL_WIDTH}}{told}")

@@ -14,6 +14,8 @@ from edgekv.core.request import Priority, RequestId
 from edgekv.service.report import Report
 from edgekv.tui.cell_map import owner_mark
 
+CALM = "calm"
+"""`MemoryView.level` while nothing is given up."""
 BARS = "▁▂▃▄▅▆▇█"
 WAITS = {"slot": "for a slot", "room": "for cells", "prefix": "for a prefix being computed"}
 
@@ -115,6 +117,14 @@ def tier_words(report: Report) -> str:
         f"host {format_size(host)}/{format_size(host_limit)} · "
         f"disk {format_size(snapshot.store_disk_bytes)}"
     )
+
+
+def memory_words(report: Report) -> str:
+    """Whether something is given up because other programs took memory, and what."""
+    memory = report.memory
+    if memory.level == CALM:
+        return "enough is left for the plan"
+    return memory.steps[-1] if memory.steps else f"{memory.level}"
 
 
 def spark(values: Sequence[float], width: int) -> str:

@@ -31,10 +31,9 @@ NAME = "0123456789abcdef" * 2
 @pytest.fixture
 async def attached(worker: Worker) -> AsyncIterator[AttachedWorker]:
     api = Api(worker)
-    attached = AttachedWorker(BASE_URL, "secret")
     app = create_app(api, Access("127.0.0.1", "secret"))
-    attached._client._transport = httpx2.ASGITransport(app)
-    attached._client._mounts = {}
+    transport = httpx2.ASGITransport(app)
+    attached = AttachedWorker(BASE_URL, "secret", transport=transport)
     await attached.start()
     yield attached
     await attached.close()
@@ -110,10 +109,15 @@ async def test_an_id_in_use_and_words_of_another_version_are_refused(
         assert f"version {VERSION}" in answer.json()["error"]["message"]
 
 
+async def test_who_left_may_come_back(attached: AttachedWorker) -> None:
+    await attached.close()
+    assert attached.state is State.CLOSED
+    await attached.start()
+    assert await _all(attached, ask()) == "Hello there, friend."
+
+
 async def test_without_the_key_nobody_attaches(attached: AttachedWorker) -> None:
-    stranger = AttachedWorker(BASE_URL, "guess")
-    stranger._client._transport = attached._client._transport
-    stranger._client._mounts = {}
+    stranger = AttachedWorker(BASE_URL, "guess", transport=attached._transport)
     with pytest.raises(Exception, match="Send the key"):
         await stranger.start()
     await stranger.close()
@@ -130,9 +134,8 @@ async def test_without_the_key_nobody_attaches(attached: AttachedWorker) -> None
 async def test_what_is_no_such_server_is_named_with_the_remedy(
     answers: Callable[[httpx2.Request], httpx2.Response], sentence: str
 ) -> None:
-    attached = AttachedWorker("http://127.0.0.1:1", None)
-    attached._client._transport = httpx2.MockTransport(answers)
-    attached._client._mounts = {}
+    transport = httpx2.MockTransport(answers)
+    attached = AttachedWorker("http://127.0.0.1:1", None, transport=transport)
     with pytest.raises(Unavailable, match=sentence) as refused:
         await attached.start()
     assert "--attach none" in str(refused.value)

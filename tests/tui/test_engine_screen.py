@@ -9,6 +9,7 @@ from edgekv.core.frames import Snapshot
 from edgekv.core.look import EngineLook
 from edgekv.core.request import RequestId
 from edgekv.errors import EngineDied
+from edgekv.service.memory_view import MemoryView
 from edgekv.service.report import Report
 from edgekv.tui import engine_words as words
 from edgekv.tui.cell_map import CellMap, stretches
@@ -124,6 +125,15 @@ def test_cells_add_up_whatever_is_held() -> None:
         parts = stretches(a_busy_look(), num_cells)
         assert sum(part.num_cells for part in parts) == num_cells
     assert [part.mark for part in parts] == ["#", "1", "2", "3", "=", "·"]
+
+
+async def test_what_was_given_up_for_memory_is_told_whole() -> None:
+    sentence = "Memory is tight (CPU: 90.0 MiB left beside the plan, 400.0 MiB should be)."
+    tight = replace(a_busy_report(), memory=MemoryView(level="tight", steps=("Before.", sentence)))
+    async with open_chat(WatchedWorker(reported=tight), (120, 40)) as chat:
+        await opened(chat)
+        await chat.shows(sentence)
+    assert words.memory_words(a_busy_report()) == "enough is left for the plan"
 
 
 def test_a_sparkline_reaches_from_nothing_to_the_largest_and_fits() -> None:
