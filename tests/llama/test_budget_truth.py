@@ -145,7 +145,7 @@ async def _peak_and_plan(path: str, wish: Wish) -> tuple[int, int]:
 
     await asyncio.gather(*(fill(number) for number in range(choice.slots)))
     if choice.embedding_cells:
-        await worker.embed(((Token(300),) * choice.embedding_cells,))
+        await worker.embed(((Token(300),) * 64,))
     status = Path(f"/proc/{worker.engine_pid}/status").read_text()
     peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
     await worker.close()
