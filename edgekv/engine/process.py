@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from edgekv.core.comparison import Compare, OpenComparison
 from edgekv.core.events import ErrorInfo, Failed, Finished, FinishReason, StreamEvent
 from edgekv.core.frames import (
     Accepted,
@@ -155,6 +156,7 @@ class EngineProcess:
             case Resize():
                 self._resize(command)
             case _:
+                assert not isinstance(command, OpenComparison | Compare), "another process's work"
                 self._reply_to(command)
 
     def _leave(self) -> None:
