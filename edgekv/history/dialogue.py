@@ -76,6 +76,11 @@ class Dialogue:
                 return entry.stats.num_held
         return 0
 
+    def question_before(self, position: int | None = None) -> int | None:
+        """The place of the last question up to that message, of all of them if not given."""
+        entries = self.entries if position is None else self.entries[: position + 1]
+        return max((n for n, e in enumerate(entries) if e.message.role == "user"), default=None)
+
     # --- a question and its answer ---
 
     def ask(self, question: str) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from edgekv.core.request import Segment
 from edgekv.errors import InvalidValue
+from edgekv.service.host import ModelHost
 
 MOST_BYTES = 1024 * 1024
 """As much text as a quarter of a million tokens; more would hold up other answers."""
@@ -50,6 +52,19 @@ def read_attachment(name: str) -> Attachment:
 def with_attachments(attachments: Sequence[Attachment], text: str) -> str:
     """One message: each file under its name in a fence that nothing in it ends, then `text`."""
     return "\n\n".join([*map(_fenced, attachments), text])
+
+
+async def check_room(host: ModelHost, num_held: int, attachment: Attachment) -> None:
+    """Raises `InvalidValue` if a conversation of `num_held` tokens has no room for the file."""
+    if host.plan is not None:
+        tokens = await host.tokenize((Segment(attachment.text, False),))
+        num_left = max(0, host.plan.choice.context_length - num_held)
+        if len(tokens) >= num_left:
+            raise InvalidValue(
+                "file",
+                f"{attachment.name} has {len(tokens):,} tokens and {num_left:,} are left of the "
+                "context length; attach a part of it, or make room with /ctx.",
+            )
 
 
 def path_in(pasted: str) -> str | None:

@@ -174,4 +174,5 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         last_resort = threading.Timer(SECONDS_TO_EXIT, os._exit, (exit_code,))
         last_resort.daemon = True
         last_resort.start()
+        self.chat.talk.break_off()
         self.exit(return_code=exit_code)

@@ -69,7 +69,7 @@ class ChatScreen(Screen[None]):
         self.archive, self.open_model = archive, open_model
         self.dialogue = Dialogue(archive)
         self.talk = Talk(self.dialogue, model, model_name)
-        self._commands = CommandActions(self)
+        self.commands = CommandActions(self)
         self._shown_problem = ""
 
     def compose(self) -> ComposeResult:
@@ -81,7 +81,7 @@ class ChatScreen(Screen[None]):
         with Horizontal(id="middle"):
             yield ConversationList(self.archive, self.dialogue)
             yield self.talk
-        yield Composer(self.talk.check_room, self._commands.arguments)
+        yield Composer(self.talk.check_room, self.commands.arguments)
         yield MemoryBar(id="memory")
         yield Footer(show_command_palette=False)
         yield Static("window too small", id="too-small")
@@ -198,11 +198,15 @@ class ChatScreen(Screen[None]):
     async def _run(self, text: str) -> None:
         """A command that cannot be done stays in the box, under the reason."""
         try:
-            await self._commands.run(text)
-        except (EdgeKVError, OSError) as error:
-            self.notify(str(error), severity="warning", markup=False)
+            await self.commands.run(text)
+        except EdgeKVError as error:
+            await self._refuse(Composer.Refused(str(error)))
         else:
             self._accept(text)
+
+    @on(Composer.Refused)
+    async def _refuse(self, message: Composer.Refused) -> None:
+        await self.talk.transcript.add_notice(message.why)
 
     def _accept(self, text: str) -> None:
         self.prompt.accept()

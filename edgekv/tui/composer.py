@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.message import Message
 from textual.widgets import TextArea
 
 from edgekv.errors import EdgeKVError
@@ -25,6 +27,12 @@ Arguments: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class Composer(Vertical):
+    @dataclass
+    class Refused(Message):
+        """Something cannot go with the message."""
+
+        why: str
+
     def __init__(self, check_room: CheckRoom, arguments: Arguments) -> None:
         super().__init__()
         self._check_room, self._arguments = check_room, arguments
@@ -69,7 +77,7 @@ class Composer(Vertical):
             await self.attach(message.path)
         except EdgeKVError as error:
             self.query_one(PromptInput).insert(message.text)
-            self.notify(str(error), severity="warning", markup=False)
+            self.post_message(self.Refused(str(error)))
 
     def _show_attachments(self) -> None:
         line = self.query_one(".attached", Line)

@@ -89,7 +89,10 @@ class ConversationList(Vertical):
         options.add_options([Option(_words(r, r.id == self._dialogue.id, now)) for r in listed])
         places = [n for n, row in enumerate(listed) if row.id == marked]
         options.highlighted = places[0] if places else (0 if listed else None)
-        options.border_subtitle = "" if listed else "nothing found" if self._words else "none yet"
+        if not listed:
+            options.add_option(
+                Option("nothing found" if self._words else "none yet", disabled=True)
+            )
 
     @contextmanager
     def _saying_why(self) -> Iterator[None]:

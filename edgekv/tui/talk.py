@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from textual import on
@@ -12,11 +12,10 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from edgekv.core.events import FinishReason
-from edgekv.core.request import Segment
-from edgekv.errors import EdgeKVError, InvalidValue, PromptTooLong
+from edgekv.errors import EdgeKVError, PromptTooLong
 from edgekv.history.dialogue import Dialogue
 from edgekv.history.entries import ConversationId, Ending
-from edgekv.service.attachments import Attachment
+from edgekv.service.attachments import Attachment, check_room
 from edgekv.service.conversation import AnswerPart, ChatModel
 from edgekv.tui.answer import Answer
 from edgekv.tui.question import Question
@@ -59,6 +58,8 @@ class Talk(Vertical):
         """Whether the model is there."""
         self.turn: Turn | None = None
         self._warned_of: ConversationId | None = None
+        self._counted: int | None = None
+        """Tokens, where answers' figures are from before it was cut or copied."""
 
     def compose(self) -> ComposeResult:
         yield Transcript()
@@ -70,13 +71,13 @@ class Talk(Vertical):
     @property
     def num_held(self) -> int:
         """Tokens that the conversation takes up by now, as far as that is known."""
-        return self.turn.stats.num_held if self.turn else self.dialogue.num_held
+        if self.turn is not None:
+            return self.turn.stats.num_held
+        return self.dialogue.num_held if self._counted is None else self._counted
 
     @property
     def can_ask_again(self) -> bool:
-        return self.turn is None and any(
-            entry.message.role == "user" for entry in self.dialogue.entries
-        )
+        return self.turn is None and self.dialogue.question_before() is not None
 
     # --- a turn, from question to answer ---
 
@@ -91,18 +92,18 @@ class Talk(Vertical):
 
     async def ask_again(self) -> None:
         """Another answer to the last question."""
-        if not self.can_ask_again:
+        position = self.dialogue.question_before()
+        if self.turn is not None or position is None:
             return
-        entries = self.dialogue.entries
-        position = max(n for n, e in enumerate(entries) if e.message.role == "user")
+        text = self.dialogue.entries[position].message.content
         shown = [q for q in self.query(Question) if q.position == position]
-        question = shown[0] if shown else Question(position, entries[position].message.content)
-        await self._begin(question, None)
+        await self._begin(shown[0] if shown else Question(position, text), None)
 
     async def _begin(self, question: Question, typed: str | None) -> None:
         self.dialogue.begin_answer(self.model_name)
         answer = Answer(question.position + 1)
         self.turn = turn = Turn(question, answer, typed)
+        self._counted = None
         await self.transcript.begin_turn(question, answer)
         answer.grow("", "reading" if self.is_ready.is_set() else "waiting for the model")
         turn.task = self.run_worker(self._write(turn), group="answer")
@@ -186,10 +187,16 @@ class Talk(Vertical):
         if self.turn is not None and self.turn.task is not None:
             self.turn.task.cancel()
 
+    def break_off(self) -> None:
+        """The program is ended by another: an answer under way is kept as far as it came."""
+        self.turn = None
+        self.dialogue.close(orderly=False)
+
     # --- other ways to go on ---
 
     async def show(self) -> None:
         """Draw the conversation as it is now."""
+        self._counted = None
         await self.transcript.show_entries(self.dialogue.entries)
         self.post_message(self.Changed())
 
@@ -222,10 +229,12 @@ class Talk(Vertical):
         kept = self.dialogue.entries[position:]
         self.dialogue.start_from([*told, *kept], self.dialogue.title)
         await self.show()
+        await self._count()
 
     async def set_system(self, text: str) -> None:
         self.dialogue.set_system(text)
         await self.show()
+        await self._count()
 
     async def summarise(self) -> None:
         """Have a summary written as the last answer here, and begin a new conversation with it."""
@@ -237,24 +246,23 @@ class Talk(Vertical):
         title = self.dialogue.title
         self.dialogue.start_from(self.dialogue.entries[-2:], title)
         await self.show()
+        await self._count()
         await self.transcript.add_notice(
             "This conversation begins with the summary; the whole one is in the list (Ctrl+L).",
             "info",
         )
 
+    async def _count(self) -> None:
+        """Ask how much room the conversation takes up now; figures of its answers are older."""
+        if self.is_ready.is_set() and self.dialogue.entries:
+            with suppress(EdgeKVError):  # a template may want a question; the next answer tells
+                self._counted = await self.model.num_tokens(self.dialogue.conversation)
+                self.post_message(self.Changed())
+
     async def check_room(self, attachment: Attachment) -> None:
         """Raises `InvalidValue` for a file that there is no room for in this conversation."""
-        plan = self.model.worker.plan
-        if plan is None or not self.is_ready.is_set():
-            return  # too long a prompt is refused when it is sent
-        tokens = await self.model.worker.tokenize((Segment(attachment.text, False),))
-        num_left = max(0, plan.choice.context_length - self.num_held)
-        if len(tokens) >= num_left:
-            raise InvalidValue(
-                "file",
-                f"{attachment.name} has {len(tokens):,} tokens and {num_left:,} are left of the "
-                "context length; attach a part of it, or make room with /ctx.",
-            )
+        if self.is_ready.is_set():  # else too long a prompt is refused when it is sent
+            await check_room(self.model.worker, self.num_held, attachment)
 
     @on(Spoken.ForkChosen)
     async def _fork(self, message: Spoken.ForkChosen) -> None:
@@ -274,19 +282,16 @@ class Talk(Vertical):
 
     async def edit(self, position: int) -> None:
         """Give back the question at or before `position`; what comes after it makes room."""
-        users = [n for n, e in enumerate(self.dialogue.entries) if e.message.role == "user"]
-        before = [n for n in users if n <= position]
-        if before and self.turn is None:
-            text = self.dialogue.rewind(before[-1])
+        question = self.dialogue.question_before(position)
+        if question is not None and self.turn is None:
+            text = self.dialogue.rewind(question)
             await self.show()
             self.post_message(self.GaveBack(text, replaces=True))
 
     @on(Spoken.AgainChosen)
     async def _again(self, message: Spoken.AgainChosen) -> None:
-        position = message.spoken.position
-        entries = self.dialogue.entries
-        users = [n for n, e in enumerate(entries[: position + 1]) if e.message.role == "user"]
-        if users and self.turn is None:
-            self.dialogue.rewind(users[-1] + 1)
+        question = self.dialogue.question_before(message.spoken.position)
+        if question is not None and self.turn is None:
+            self.dialogue.rewind(question + 1)
             await self.show()
             await self.ask_again()

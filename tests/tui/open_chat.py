@@ -11,9 +11,10 @@ from textual import events
 from textual.pilot import Pilot
 
 from edgekv.errors import EdgeKVError
+from edgekv.history.archive import Archive
 from edgekv.service.conversation import ChatModel
 from edgekv.tui.app import ChatApp
-from edgekv.tui.chat import ChatScreen
+from edgekv.tui.chat import ChatScreen, OpenModel
 from edgekv.tui.prompt_input import PromptInput
 from tests.tui.fakes import PlainFormat, ScriptedWorker
 
@@ -78,8 +79,13 @@ class OpenChat:
 
 @asynccontextmanager
 async def open_chat(
-    worker: ScriptedWorker, size: tuple[int, int] = (80, 24), model_name: str = "model"
+    worker: ScriptedWorker,
+    size: tuple[int, int] = (80, 24),
+    model_name: str = "model",
+    archive: Archive | None = None,
+    open_model: OpenModel | None = None,
 ) -> AsyncIterator[OpenChat]:
-    app = ChatApp(ChatModel(worker, PlainFormat), model_name)
+    model = ChatModel(worker, PlainFormat)
+    app = ChatApp(model, model_name, archive=archive, open_model=open_model)
     async with app.run_test(size=size) as pilot:
         yield OpenChat(app, pilot, worker)

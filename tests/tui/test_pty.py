@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -80,6 +83,38 @@ def test_a_signal_ends_it_and_the_terminal_is_as_it_was(
         assert terminal.wait() == 128 + number
         terminal.check_left_as_found()
         assert not engine.is_running()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_what_there_was_of_an_answer_is_there_after_the_program_was_killed(
+    starter_model: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    with open_terminal(starter_model, EDGEKV_HOME=str(tmp_path)) as terminal:
+        terminal.expect(READY)
+        terminal.send(STORY)
+        terminal.expect(ANSWERING)
+        (history,) = tmp_path.rglob("conversations.sqlite")
+        kept = wait_for_pieces(history)
+        os.kill(terminal.process.pid, number)
+        terminal.process.wait(DEADLINE_SECONDS)
+    with open_terminal(starter_model, EDGEKV_HOME=str(tmp_path)) as terminal:
+        terminal.expect("broken off")
+        assert kept.split()[0] in terminal.plain()
+        terminal.expect("ended in the middle")
+        terminal.send(CTRL_C)
+        assert terminal.wait() == 0
+
+
+def wait_for_pieces(history: Path) -> str:
+    """What there is of the answer under way, once some of it is written."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < end:
+        with closing(sqlite3.connect(history)) as connection:
+            pieces = connection.execute("SELECT content FROM piece ORDER BY id").fetchall()
+        text = b"".join(content for (content,) in pieces).decode()
+        if text.strip():
+            return text
+    raise AssertionError("nothing of the answer was written")
 
 
 def test_a_window_that_is_closed_takes_program_and_engine_with_it(starter_model: Path) -> None:
