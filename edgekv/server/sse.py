@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -56,27 +57,49 @@ class EventStream(Response):
             await while_connected(receive, self._write(send))
 
     async def _write(self, send: Send) -> None:
-        is_started = False
-
-        async def write(text: bytes) -> None:
-            nonlocal is_started
-            if not is_started:
-                is_started = True
-                start = {"status": self.status_code, "headers": self.raw_headers}
-                await send({"type": "http.response.start", **start})
-            await send({"type": "http.response.body", "body": text, "more_body": True})
-
+        body = _Body(send, {"status": self.status_code, "headers": self.raw_headers})
+        beating = asyncio.ensure_future(body.beat())
         try:
-            async with aclosing(with_heartbeats(self._chunks, HEARTBEAT_SECONDS)) as chunks:
+            async with aclosing(self._chunks) as chunks:
                 async for chunk in chunks:
-                    await write(HEARTBEAT if chunk is None else self._form.event(chunk))
-            await write(self._form.end)
+                    await body.write(self._form.event(chunk))
+            await body.write(self._form.end)
         except EdgeKVError as error:
-            if not is_started:
+            if not body.is_started:
                 raise
             self._on_error(error)
-            await write(self._form.error(error))
+            await body.write(self._form.error(error))
+        finally:
+            await _end(beating)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _Body:
+    """An answer in parts; with the first of them it starts."""
+
+    def __init__(self, send: Send, start: Mapping[str, Any]) -> None:
+        self._send, self._start = send, start
+        self._last = time.monotonic()
+        """When something was written."""
+        # A part waits where the client is slow to read, and nothing may overtake it.
+        self._lock = asyncio.Lock()
+        self.is_started = False
+
+    async def write(self, text: bytes) -> None:
+        async with self._lock:
+            if not self.is_started:
+                self.is_started = True
+                await self._send({"type": "http.response.start", **self._start})
+            await self._send({"type": "http.response.body", "body": text, "more_body": True})
+            self._last = time.monotonic()
+
+    async def beat(self) -> None:
+        """Write a heartbeat whenever nothing else was written for a while."""
+        while True:
+            silent = time.monotonic() - self._last
+            if silent >= HEARTBEAT_SECONDS:
+                await self.write(HEARTBEAT)
+            await asyncio.sleep(max(0.0, HEARTBEAT_SECONDS - silent))
 
 
 def event(value: object) -> bytes:
@@ -95,26 +118,6 @@ NAMED_EVENTS = StreamForm(named_event, lambda error: named_event(_error_event(er
 
 def _error_event(error: EdgeKVError) -> dict[str, object]:
     return {"type": "error", "error": msgspec.to_builtins(answer_of(error).error)}
-
-
-async def with_heartbeats(chunks: AsyncGenerator[T], seconds: float) -> AsyncGenerator[T | None]:
-    """The chunks, and None each time that none came for `seconds`."""
-    coming = asyncio.ensure_future(anext(chunks))
-    try:
-        while True:
-            await asyncio.wait({coming}, timeout=seconds)
-            if not coming.done():
-                yield None
-                continue
-            try:
-                chunk = coming.result()
-            except StopAsyncIteration:
-                return
-            yield chunk
-            coming = asyncio.ensure_future(anext(chunks))
-    finally:
-        await _end(coming)
-        await chunks.aclose()
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

@@ -81,8 +81,18 @@ def _reason(finished: Finished, has_called: bool) -> EndOfTurn:
     return "tool_calls" if has_called else "stop"
 
 
-async def side_by_side(streams: Sequence[AsyncGenerator[T]]) -> AsyncGenerator[tuple[int, T]]:
+def side_by_side(streams: Sequence[AsyncGenerator[T]]) -> AsyncGenerator[tuple[int, T]]:
     """What all of them say, with the place of who says it. An error of one ends all."""
+    return _together(streams) if len(streams) > 1 else _alone(streams[0])
+
+
+async def _alone(stream: AsyncGenerator[T]) -> AsyncGenerator[tuple[int, T]]:
+    async with aclosing(stream):
+        async for event in stream:
+            yield 0, event
+
+
+async def _together(streams: Sequence[AsyncGenerator[T]]) -> AsyncGenerator[tuple[int, T]]:
     # With room for one, so that who lags here is seen to lag where the answers come from.
     queue: asyncio.Queue[tuple[int, T] | EdgeKVError | None] = asyncio.Queue(1)
 
