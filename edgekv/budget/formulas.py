@@ -7,7 +7,8 @@ llama-memory-recurrent.cpp as carried by llama-cpp-python 0.3.36.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from edgekv.budget.geometry import Geometry, Layer
 from edgekv.budget.kv_types import KV_TYPES
@@ -56,6 +57,8 @@ class CacheShape:
     """Of all streams together."""
     k_widths: tuple[int, ...]
     v_widths: tuple[int, ...]
+    compression: int = 1
+    """Tokens that one cell stands for."""
 
     def num_bytes(self, kv_type_k: str, kv_type_v: str) -> int:
         """Raises `ValueError` where a width is not whole blocks of its type."""
@@ -73,7 +76,8 @@ def window_cells(geometry: Geometry, pool: Pool) -> int:
     """Cells of one stream of the windowed layers' cache."""
     if pool.swa_full:
         return pool.stream_cells
-    windows = geometry.window * (pool.num_ids if pool.is_unified else 1)
+    shares = pool.is_unified and geometry.is_shared
+    windows = geometry.window * (pool.num_ids if shares else 1)
     in_flight = pool.ubatch
     return padded(min(pool.stream_cells, windows + in_flight))
 
@@ -81,14 +85,28 @@ def window_cells(geometry: Geometry, pool: Pool) -> int:
 def cache_shapes(geometry: Geometry, pool: Pool) -> tuple[CacheShape, ...]:
     """The caches of a context, those without any layer left out."""
     layers = geometry.layers
-    all_cells = pool.stream_cells * pool.num_streams
-    some_cells = window_cells(geometry, pool) * pool.num_streams
+    streams = pool.num_streams if geometry.is_shared else pool.num_ids
+    all_cells = pool.stream_cells * streams
+    some_cells = window_cells(geometry, pool) * streams
     shapes = (
         _shape("full", all_cells, [x for x in layers if not x.is_windowed], geometry, pool),
         _shape("window", some_cells, [x for x in layers if x.is_windowed], geometry, pool),
-        CacheShape("index", all_cells, tuple(x.index_width for x in layers if x.index_width), ()),
+        *_compressed(geometry, pool, streams),
     )
     return tuple(shape for shape in shapes if shape.k_widths)
+
+
+def _compressed(geometry: Geometry, pool: Pool, streams: int) -> Iterator[CacheShape]:
+    """The index keys, and what compressing layers keep beside their windows."""
+    for ratio in sorted({layer.compression for layer in geometry.layers}):
+        layers = [layer for layer in geometry.layers if layer.compression == ratio]
+        tokens = max(1, ratio)
+        cells = padded(-(-pool.stream_cells // tokens)) * streams
+        indexes = tuple(layer.index_width for layer in layers if layer.index_width)
+        yield CacheShape("index", cells, indexes, (), tokens)
+        if ratio:
+            keys = tuple(layer.k_width for layer in layers)
+            yield CacheShape("compressed", cells, keys, (), tokens)
 
 
 def _shape(
@@ -110,14 +128,13 @@ def kv_bytes(geometry: Geometry, pool: Pool, kv_type_k: str, kv_type_v: str) -> 
 
 def kv_bytes_per_cell(geometry: Geometry) -> dict[str, int]:
     """Bytes one token takes with every window in full, by each KV type that fits the widths."""
-    one_token = tuple(
-        CacheShape(shape.name, 1, shape.k_widths, shape.v_widths)
-        for shape in cache_shapes(geometry, Pool(cells=1))
-    )
+    one_token = tuple(replace(shape, cells=1) for shape in cache_shapes(geometry, Pool(cells=1)))
     costs = {}
     for name in KV_TYPES:
         if fits_widths(geometry, name):
-            costs[name] = sum(shape.num_bytes(name, name) for shape in one_token)
+            costs[name] = sum(
+                shape.num_bytes(name, name) // shape.compression for shape in one_token
+            )
     return costs
 
 

@@ -23,6 +23,8 @@ class Layer:
     """It sees only the last `Geometry.window` tokens."""
     index_width: int = 0
     """Keys of a sparse-attention indexer, in a cache of their own."""
+    compression: int = 0
+    """Its keys are kept a second time, one for so many tokens; index keys are then as few."""
     state_width: int = 0
     """Recurrent state, in f32 elements a sequence id, whatever the context."""
 
@@ -34,6 +36,8 @@ class Geometry:
     """Tokens a windowed layer sees; 0 if there is no such layer."""
     widest_value: int = 0
     """The largest value width of any layer, those without a cache of their own included."""
+    is_shared: bool = True
+    """Sequence ids can use one pool; otherwise each has as many cells as the pool."""
 
     @property
     def has_cells(self) -> bool:
@@ -62,6 +66,7 @@ _WINDOW_RULES = {
     "afmoe": _WindowRule(4),
     "cohere2": _WindowRule(4),
     "cohere2moe": _WindowRule(4, dense_first=True),
+    "deepseek4": _WindowRule(0),
     "dots3note": _WindowRule(0),
     "exaone-moe": _WindowRule(4, window=128),
     "exaone4": _WindowRule(4, window=4096),
@@ -84,6 +89,9 @@ _WINDOW_RULES = {
     "spark2-5": _WindowRule(0),
     "step35": _WindowRule(0),
 }
+
+FINE_COMPRESSION, COARSE_COMPRESSION = 4, 128
+"""Tokens for which DeepSeek V4 keeps one key, in layers with and without an indexer."""
 
 _FULLY_RECURRENT = {"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"}
 _FULL_ATTENTION_INTERVAL = {
@@ -124,8 +132,8 @@ _ENCODERS = {
     "wavtokenizer-dec",
 }
 # Caches that follow rules of their own; only llama.cpp's allocator can size them.
-_NO_CLOSED_FORM = {"deepseek4", "dflash"}
-_CACHES_DRAFTS = {"hy_v4", "minimax-m3"}
+_NO_CLOSED_FORM = {"dflash"}
+_CACHES_DRAFTS = {"deepseek4", "hy_v4", "minimax-m3"}
 _INDEXED = {"deepseek32", "glm-dsa", "glm5-next", "dots3note", "minimax-m3", "hy_v4", "qwen4exp"}
 
 
@@ -155,10 +163,13 @@ def read_geometry(metadata: Mapping[str, str]) -> Geometry | None:
         ),
         window=window if any(layer.is_windowed for layer in layers) else 0,
         widest_value=max((layer.v_width for layer in layers), default=0),
+        is_shared=keys.architecture != "deepseek4",
     )
 
 
 def _layer(keys: ModelKeys, il: int, *, is_windowed: bool) -> Layer:
+    if keys.architecture == "deepseek4":
+        return _compressed_layer(keys, il, is_windowed=is_windowed)
     is_recurrent = _is_recurrent(keys, il)
     state_width = _state_width(keys) if is_recurrent else 0
     if is_recurrent and keys.architecture != "falcon-h1":  # its layers do both
@@ -172,6 +183,24 @@ def _layer(keys: ModelKeys, il: int, *, is_windowed: bool) -> Layer:
         index_width=keys.number("attention.indexer.key_length") if _is_indexed(keys, il) else 0,
         state_width=state_width,
     )
+
+
+def _compressed_layer(keys: ModelKeys, il: int, *, is_windowed: bool) -> Layer:
+    """DeepSeek V4: keys alone, in a window and compressed, with the compressors' states.
+
+    Source: llama-kv-cache-dsv4.cpp.
+    """
+    width = keys.kv_heads(il) * keys.head_length("key", is_windowed=is_windowed)
+    index_width = keys.number("attention.indexer.key_length")
+    ratio = at(keys.numbers("attention.compress_ratios"), il)
+    keys_and_scores, overlapping = 2, 2
+    if ratio == FINE_COMPRESSION:
+        rows = overlapping * ratio
+        state = keys_and_scores * rows * overlapping * (width + index_width)
+        return Layer(width, 0, is_windowed, index_width, ratio, state)
+    if ratio == COARSE_COMPRESSION:
+        return Layer(width, 0, is_windowed, 0, ratio, keys_and_scores * ratio * width)
+    return Layer(width, 0, is_windowed)
 
 
 def _window(keys: ModelKeys) -> int:

@@ -117,7 +117,7 @@ def _kv_sentence(geometry: Geometry | None, choice: Choice) -> str:
     return f"{types}, {' + '.join(parts)}"
 
 
-_LAYERS = {"full": "attention", "window": "window", "index": "indexer"}
+_LAYERS = {"full": "attention", "window": "window", "index": "indexer", "compressed": "compressed"}
 
 
 def _own_lines(engine: Engine, choice: Choice) -> Iterable[CostLine]:

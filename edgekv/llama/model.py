@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from llama_cpp import llama_cpp as api
 
+from edgekv.budget.geometry import read_geometry
 from edgekv.core.plan import Choice, ModelFacts
 from edgekv.errors import ModelError
 from edgekv.llama.adapters import LoadedAdapters
@@ -119,6 +120,8 @@ def facts(path: str, header: Header, model: LlamaModel) -> ModelFacts:
     """What the file says about itself."""
     handle, vocabulary = model.handle, model.vocabulary
     metadata = header.metadata
+    geometry = read_geometry(metadata)
+    is_shared = geometry is None or geometry.is_shared
     return ModelFacts(
         path=path,
         name=metadata.get("general.name") or Path(path).stem,
@@ -131,7 +134,8 @@ def facts(path: str, header: Header, model: LlamaModel) -> ModelFacts:
         weight_bytes=header.tensor_bytes,
         window=api.llama_model_n_swa(handle),
         is_recurrent=api.llama_model_is_recurrent(handle),
-        is_hybrid=api.llama_model_is_hybrid(handle),
+        # Where each sequence id has a pool of its own, its cells cannot be shared or cut either.
+        is_hybrid=api.llama_model_is_hybrid(handle) or not is_shared,
         has_decoder=api.llama_model_has_decoder(handle),
         chat_template=metadata.get("tokenizer.chat_template") or None,
         bos_text=vocabulary.bos_text,

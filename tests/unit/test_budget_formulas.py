@@ -200,7 +200,7 @@ class TestWidths:
         assert cache_shapes(model("bert", block_count=12, **heads(12, 32)), Pool(512)) == ()
 
     def test_some_caches_have_no_closed_form(self) -> None:
-        assert read_geometry({"general.architecture": "deepseek4"}) is None
+        assert read_geometry({"general.architecture": "dflash"}) is None
 
     @pytest.mark.parametrize("text", ["", "x", "[1, x]", "-3", "9" * 5000, "1.5"])
     def test_a_damaged_number_counts_as_nothing(self, text: str) -> None:

@@ -96,4 +96,4 @@ class TestStepCosts:
         assert costs.sharing_slot > 12 * 2048 * 128 * 4
 
     def test_they_are_not_known_without_a_closed_form(self) -> None:
-        assert step_costs(model("deepseek4"), plan().choice) is None
+        assert step_costs(model("dflash"), plan().choice) is None
