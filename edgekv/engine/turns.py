@@ -21,8 +21,6 @@ def branches(tokens: Sequence[Token], is_control: Callable[[Token], bool]) -> tu
     which may be asked for again. Of a text without turns its last token.
     """
     control = [at for at, token in enumerate(tokens) if is_control(token)]
-    if not control:
-        return (len(tokens) - 1,) if len(tokens) > 1 else ()
-    [(opener, _)] = Counter(tokens[at] for at in control).most_common(1)
-    starts = [at for at in control if tokens[at] == opener]
-    return tuple(sorted({*starts[1:2], starts[-1]} - {0}))
+    openers = Counter(tokens[at] for at in control).most_common(1)
+    starts = [at for at in control if tokens[at] == openers[0][0]]
+    return tuple(sorted({*starts[1:2], *starts[-1:]} - {0})) or (len(tokens) - 1,)

@@ -101,10 +101,14 @@ class LlamaVocabulary:
         return [Token(i) for i in range(self.num_tokens) if ask(vocab, i) & mask]
 
     def _tokenize(self, text: bytes, control: bool) -> list[Token]:
-        capacity = len(text) + 8
-        buffer = (api.llama_token * capacity)()
-        count = api.llama_tokenize(self.handle, text, len(text), buffer, capacity, False, control)
-        assert count >= 0, "a token stands for at least one byte"
+        # As many as bytes nearly always do; but a space may be written as three, one token each.
+        count, capacity = -1, len(text) + 8
+        while count < 0:
+            buffer = (api.llama_token * capacity)()
+            count = api.llama_tokenize(
+                self.handle, text, len(text), buffer, capacity, False, control
+            )
+            capacity = abs(count)
         return [Token(t) for t in buffer[:count]]
 
     def _piece(self, token: Token, *, special: bool) -> bytes:

@@ -39,7 +39,8 @@ def marked(prompt: str) -> str:
         "<bos><head>sys<end>kind<eot>|<head>user<end>hi<eot>|<head>bot<end>",
         "<bos><turn>user hi<end>|<turn>model",
         "<s>[INST]hi[/INST]yo</s>|[INST]?[/INST]",
-        "<s>[INST]hi[/INST]",
+        "<s>[INST]hi|[/INST]",
+        "<s>once upo|n",
         "once upon a tim|e",
         "x|y",
     ],
@@ -48,7 +49,3 @@ def test_a_prompt_parts_from_others_behind_its_first_turn_and_before_the_answer(
     expected: str,
 ) -> None:
     assert marked(expected.replace("|", "")) == expected
-
-
-def test_a_prompt_of_one_token_has_no_place_to_part() -> None:
-    assert branches([Token(1)], lambda _: False) == ()
