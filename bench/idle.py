@@ -5,7 +5,8 @@
     kept      the same without a place for copies, so that all stay in the pool
 
 llama.cpp attends up to the highest used cell, so what lies idle below it costs time. CPU seconds of
-the whole process are counted, so that other work on the machine changes little.
+the whole process are counted, and it has one thread, which never waits for another: other work on
+the machine changes little.
 
     python -m bench.idle --model models/SmolLM2-135M-Instruct.Q4_1.gguf
 """
@@ -21,6 +22,7 @@ from edgekv.core.plan import Choice, Opening
 from edgekv.core.request import Request, RequestId, SamplingParams, Token
 from edgekv.engine.engine import Engine, Limits
 from edgekv.kv.store import Store
+from edgekv.service.engine_client import ENVIRONMENT
 
 GIB = 1024**3
 GREEDY = SamplingParams(temperature=0)
@@ -40,8 +42,8 @@ def opened(model: str, cells: int, host_bytes: int) -> Engine:
         ubatch=256,
         swa_full=True,
         flash_attention=True,
-        kept=4,
-        threads=os.cpu_count() or 1,
+        kept=16,
+        threads=1,
         host_cache_bytes=host_bytes,
     )
     backend, _, _ = LlamaLibrary(()).open(Opening(model, choice), lambda _: None)
@@ -67,10 +69,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What idle conversations cost a running one.")
     parser.add_argument("--model", required=True)
     parser.add_argument("--cells", type=int, default=4096)
-    parser.add_argument("--conversations", type=int, default=7)
-    parser.add_argument("--prompt", type=int, default=500, help="tokens of each")
-    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--conversations", type=int, default=12)
+    parser.add_argument("--prompt", type=int, default=300, help="tokens of each")
+    parser.add_argument("--tokens", type=int, default=32)
     options = parser.parse_args()
+    os.environ |= ENVIRONMENT | os.environ
     result: dict[str, object] = {}
     for way, host_bytes, idle in (("fresh", GIB, 0), ("stored", GIB, 1), ("kept", 0, 1)):
         engine = opened(options.model, options.cells, host_bytes)
