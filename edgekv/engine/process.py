@@ -56,7 +56,7 @@ from edgekv.engine.embedding import EmbeddingLine
 from edgekv.engine.session import Session
 from edgekv.errors import EdgeKVError, NotReady
 
-Question: TypeAlias = Tokenize | Detokenize | Inspect | Look | Pin | Restrain
+Question: TypeAlias = Tokenize | Detokenize | Inspect | Look | Pin
 """What an open model answers at once."""
 
 
@@ -153,8 +153,8 @@ class EngineProcess:
                     self._send(Accepted(call))
             case Embed():
                 self._open_model().texts.add(command)
-            case Resize():
-                self._resize(command)
+            case Resize() | Restrain():
+                self._fit(command)
             case _:
                 assert not isinstance(command, OpenComparison | Compare), "another process's work"
                 self._reply_to(command)
@@ -189,12 +189,17 @@ class EngineProcess:
             else:
                 self._send(Refused(command.call, ErrorInfo.of(compiled.error)))
 
-    def _resize(self, command: Resize) -> None:
-        """A pool that cannot be had ends the process: the front end starts it anew, and every
-        request goes on from the tokens that its caller has.
+    def _fit(self, command: Resize | Restrain) -> None:
+        """Hold less memory, or more. A pool that cannot be had ends the process: the front end
+        starts it anew, and every request goes on from the tokens that its caller has.
         """
-        done = self._open_model().session.resize(command.choice)
-        self._send(Resized(command.call, done.choice, done.allocation, done.num_carried))
+        session = self._open_model().session
+        if isinstance(command, Resize):
+            done = session.resize(command.choice)
+            self._send(Resized(command.call, done.choice, done.allocation, done.num_carried))
+        else:
+            freed = session.restrain(command.restraint)
+            self._send(Restrained(command.call, freed.num_cells, freed.num_bytes))
         self._tell([])
 
     def _reply_to(self, command: Describe | DryRun | Open | Survey | Question) -> None:
@@ -276,8 +281,5 @@ def _ask(session: Session, command: Question) -> Reply:
         case Pin(call, name, prompt, compute):
             session.pin(name, prompt, compute=compute)
             return Accepted(call)
-        case Restrain(call, restraint):
-            freed = session.restrain(restraint)
-            return Restrained(call, freed.num_cells, freed.num_bytes)
         case Look(call):
             return Looked(call, session.look())

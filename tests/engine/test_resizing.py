@@ -199,9 +199,11 @@ class TestFrames:
 
     def test_restraint_is_told_what_it_brought(self, front: Front) -> None:
         front.answers(ask("a"))
-        [restrained] = front.turn(Restrain(7, Restraint(keeps=False)))
+        restrained, step = front.turn(Restrain(7, Restraint(keeps=False)))
         assert isinstance(restrained, Restrained)
         assert restrained.num_cells > 0
+        assert isinstance(step, StepFrame)
+        assert step.snapshot.cells_kept == 0
 
     def test_drivers_are_asked_anew(self, front: Front) -> None:
         [surveyed] = front.turn(Survey(7))
