@@ -7,6 +7,10 @@ import pytest
 from edgekv.errors import InvalidValue
 from edgekv.tui.command_actions import NEEDS_QUIET
 from edgekv.tui.commands import BY_NAME, COMMANDS, candidates, is_command, parse
+from tests.conftest import REPOSITORY
+
+BAR = "\\|"
+"""In a table of Markdown."""
 
 
 def offered(text: str) -> list[str]:
@@ -57,3 +61,12 @@ def test_behind_a_command_what_may_follow_it_is_offered() -> None:
 def test_commands_stand_in_the_order_of_the_alphabet_and_those_that_wait_exist() -> None:
     assert [c.name for c in COMMANDS] == sorted(BY_NAME)
     assert set(BY_NAME) >= NEEDS_QUIET
+
+
+def test_the_chat_page_lists_every_command_in_the_words_of_its_help() -> None:
+    page = (REPOSITORY / "docs" / "chat.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `/")]
+    assert rows == [
+        f"| `/{' '.join(filter(None, (c.name, c.argument.replace('|', BAR))))}` | {c.purpose} |"
+        for c in COMMANDS
+    ]
