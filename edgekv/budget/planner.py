@@ -31,7 +31,9 @@ MOST_ROUNDS = 8
 """Rounds of search and dry run; two are usual."""
 FEW_CORES = 4
 HOST_CACHE_PART = 20
-"""The host cache may be one part in this many of everything else."""
+"""The host cache, and what else may stay unfilled, are one part in this many of all the rest: a
+plan that is far above what is used takes memory from others.
+"""
 
 
 async def plan_memory(basis: Basis, dry_run: AskLibrary) -> MemoryPlan:
@@ -135,7 +137,9 @@ def with_host_cache(case: Case, judge: Judge, run: DryRun) -> DryRun:
     """
     if case.wish.host_cache_bytes is not None:
         return run
-    claim = min(judge.spare_bytes(run), judge.needed_bytes(run) // HOST_CACHE_PART)
+    unfilled = judge.engine.grammar_bytes
+    most = judge.needed_bytes(run) // HOST_CACHE_PART - unfilled
+    claim = min(judge.spare_bytes(run), most)
     moving = moving_bytes(case.geometry, run.choice)
     cache = max(0, claim - moving) // MIB * MIB
     if cache < moving:

@@ -43,3 +43,13 @@ def test_a_model_that_ranks_texts_gives_none() -> None:
     assert plan(Wish(embeddings=None), ranker).choice.embedding_cells == 0
     with pytest.raises(InvalidValue, match="ranks texts"):
         plan(Wish(embeddings=True), ranker)
+
+
+def test_what_may_stay_unfilled_is_a_twentieth_with_the_room_for_schemas() -> None:
+    chat, server = plan(Wish()), plan(Wish(grammars=True))
+    sizes = [
+        sum(line.bytes for line in made.lines if line.label == "host_cache")
+        for made in (chat, server)
+    ]
+    schemas = 22 * MIB + model().num_vocab * 180
+    assert schemas * 0.9 <= sizes[0] - sizes[1] <= schemas
