@@ -17,7 +17,7 @@ from edgekv.tui.keymap import bindings
 from edgekv.tui.keys import HELP_KEYS, KEYS
 
 HOW_TO_CHANGE = (
-    "Any of them can be another key: the names on the right are those of [keys] in the settings; "
+    "Any of them can be another key: the names behind them are those of [keys] in the settings; "
     "'edgekv config path' says where they are."
 )
 
@@ -45,10 +45,10 @@ class HelpScreen(Screen[None]):
         table = Table(box=None, show_header=False, expand=True, padding=(0, 2, 0, 0))
         table.add_column(width=18)
         table.add_column(ratio=1)
-        table.add_column(style="dim", no_wrap=True, width=17)
         for binding in shown:
             keys = ", ".join(self._display(binding, key) for key in binding.key.split(","))
-            table.add_row(Text(keys), Text(binding.tooltip), Text(binding.id or ""))
+            told = Text.assemble(binding.tooltip, "  ", (binding.id or "", "dim"))
+            table.add_row(Text(keys), told)
         return table
 
     def _display(self, binding: Binding, key: str) -> str:

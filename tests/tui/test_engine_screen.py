@@ -93,6 +93,18 @@ async def test_the_screen_follows_the_engine_and_outlives_its_death() -> None:
         await chat.shows("The engine process ended; send the request again.")
 
 
+async def test_the_smallest_window_has_the_map_and_the_dials_and_below_it_says_so() -> None:
+    async with open_chat(WatchedWorker(), (40, 10)) as chat:
+        await chat.pilot.press("f2")
+        await chat.shows("ready · 3 running")
+        await chat.shows("1 slot 1  # shared")
+        await chat.pilot.press("f4")
+        await chat.shows("context     < 8,192 >")
+        await chat.shows("94.0 MiB")
+        await chat.pilot.resize_terminal(39, 9)
+        await chat.shows("window too small")
+
+
 async def test_its_own_key_and_escape_lead_back() -> None:
     async with open_chat(WatchedWorker()) as chat:
         for key in ("f2", "escape"):
