@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from edgekv.core.plan import ModelFacts
-from edgekv.core.request import TextPrompt
+from edgekv.core.request import Segment, TextPrompt
 from edgekv.errors import InvalidValue
 from edgekv.service.control_texts import ControlTexts, StandIns
 from edgekv.service.dialects import dialect_of
@@ -52,12 +52,16 @@ class ChatFormat:
         tools: Sequence[Tool] = (),
         options: Mapping[str, Any] | None = None,
     ) -> TextPrompt:
-        """The text up to where the model's next answer begins.
+        """The text up to where the model's next answer begins, or goes on: the last message may be
+        the beginning of one.
 
         Control tokens can only come from the template; in a message they stay the text they are.
         `options` are more variables for the template. Raises `InvalidValue` if the template
         refuses the messages.
         """
+        *before, last = messages
+        if before and last.role == "assistant" and not last.tool_calls:
+            return self._begun(await self.prompt(before, tools, options), last)
         if not self.knows("tools"):
             if not self.knows("tool_calls"):
                 messages = list(without_calls(messages))
@@ -78,6 +82,16 @@ class ChatFormat:
         if not text:
             raise InvalidValue("messages", "The model's chat template wrote nothing for these.")
         return TextPrompt(stand_ins.segments(text))
+
+    def _begun(self, prompt: TextPrompt, answer: Message) -> TextPrompt:
+        """`prompt` with the beginning of its answer, past its thoughts."""
+        end = prompt.segments[-1].text.rstrip()
+        thought = next((t for t in self._dialect.thoughts if end.endswith(t.open)), None)
+        told = [Segment(answer.content, control=False)]
+        if thought is not None:
+            close = Segment(f"\n{thought.close}\n\n", control=True)
+            told = [Segment(answer.thought, control=False), close, *told]
+        return TextPrompt((*prompt.segments, *told))
 
     def reader(self, prompt: TextPrompt, tools: Sequence[Tool] = ()) -> AnswerReader:
         """For one answer to a prompt of `prompt`."""
