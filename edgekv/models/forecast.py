@@ -145,7 +145,12 @@ def _foreseen(
         sizes["embedding"] = embedding_bytes(geometry, facts.num_vocab, choice.embedding_cells)
     on_device = choice.gpu_layers / (facts.num_layers + 1)
     device = next((one.id for one in place.devices if one.kind != "cpu"), HOST)
-    buffers = [*_shared_out(sizes, device, on_device), *_repacked(facts, quantisation, on_device)]
+    on_host = choice.host_experts / max(1, facts.num_layers)
+    kept = int(facts.weight_bytes * _experts_part(facts) * on_host)
+    buffers = [
+        *_shared_out(sizes, device, on_device, kept),
+        *_repacked(facts, quantisation, on_device),
+    ]
     return Allocation(tuple(buffer for buffer in buffers if buffer.bytes))
 
 
@@ -166,12 +171,29 @@ def _activations(facts: ModelFacts, ubatch: int) -> int:
     return min(max(part, _LEAST_ACTIVATIONS), _MOST_ACTIVATIONS)
 
 
-def _shared_out(sizes: dict[Label, int], device: str, share: float) -> list[BufferSize]:
-    """Weights and cells go with the layers that a graphics device takes; outputs stay."""
+def _experts_part(facts: ModelFacts) -> float:
+    """What of the weights are experts, as the shapes of a usual layer suggest; 0 without any."""
+    keys = ModelKeys(facts.metadata)
+    width, hidden = keys.number("embedding_length"), keys.number("expert_feed_forward_length")
+    experts = 3 * width * hidden * keys.number("expert_count")  # up, gate and down
+    attention = 4 * width * width  # queries, keys, values and output
+    words = 2 * width * facts.num_vocab  # coming in and going out
+    return experts / max(1, experts + attention + words // max(1, facts.num_layers))
+
+
+def _shared_out(
+    sizes: dict[Label, int], device: str, share: float, kept_weights: int
+) -> list[BufferSize]:
+    """Weights and cells go with the layers that a graphics device takes; outputs stay, and the
+    experts among the weights that are kept on the host.
+    """
     buffers = []
     for label, size in sizes.items():
         moved = int(size * share) if label in {"weights", "kv", "recurrent", "compute"} else 0
-        is_estimated = label in {"compute", "embedding"}
+        if label == "weights":
+            moved = max(0, moved - kept_weights)
+        is_guessed = label == "weights" and kept_weights > 0
+        is_estimated = is_guessed or label in {"compute", "embedding"}
         for place, part in ((device, moved), (HOST, size - moved)):
             buffers.append(BufferSize(place, label, part, False, place, is_estimated))
     return buffers
