@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,7 @@ class ChatScreen(Screen[None]):
         self.dialogue = Dialogue(archive)
         self.talk = Talk(self.dialogue, model, model_name)
         self.commands = CommandActions(self)
+        self._one_command = asyncio.Lock()
         self._shown_problem = ""
 
     def compose(self) -> ComposeResult:
@@ -187,7 +189,9 @@ class ChatScreen(Screen[None]):
     @on(PromptInput.Sent)
     async def _take_text(self, message: PromptInput.Sent) -> None:
         if is_command(message.text):
-            await self._run(message.text)
+            self._accept(message.text)
+            # Not here: opening a model takes a while, and keys and its progress must go on.
+            self.run_worker(self._run(message.text), group="command")
         elif self.talk.turn is not None:
             self.prompt.border_title = "one answer at a time · esc stops this one"
         else:
@@ -196,13 +200,13 @@ class ChatScreen(Screen[None]):
             await self.talk.ask(text, message.text)
 
     async def _run(self, text: str) -> None:
-        """A command that cannot be done stays in the box, under the reason."""
+        """A command that cannot be done comes back into the box, under the reason."""
         try:
-            await self.commands.run(text)
+            async with self._one_command:
+                await self.commands.run(text)
         except EdgeKVError as error:
+            self.prompt.put_back(text)
             await self._refuse(Composer.Refused(str(error)))
-        else:
-            self._accept(text)
 
     @on(Composer.Refused)
     async def _refuse(self, message: Composer.Refused) -> None:
