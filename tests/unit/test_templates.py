@@ -13,7 +13,7 @@ from edgekv.core.request import Segment, TextPrompt
 from edgekv.errors import InvalidValue
 from edgekv.service import templates
 from edgekv.service.chat import ChatFormat
-from edgekv.service.messages import Message, ToolCall
+from edgekv.service.messages import Message
 from edgekv.service.turn_formats import PLAIN, template_of
 from tests.conftest import REPOSITORY
 
@@ -241,25 +241,6 @@ async def test_a_user_may_write_the_characters_that_stand_for_control_texts(make
 async def test_half_a_character_is_refused(make: Make) -> None:
     with pytest.raises(InvalidValue, match="half a character"):
         await make(CHATML).prompt([Message("user", "\ud800")])
-
-
-async def test_an_answer_that_was_begun_goes_on(make: Make) -> None:
-    said = [Message("user", "Sing."), Message("assistant", "La <|im_end|>")]
-    prompt = await make(CHATML).prompt(said)
-    assert whole(prompt) == (
-        "<|im_start|>user\nSing.<|im_end|>\n<|im_start|>assistant\nLa <|im_end|>"
-    )
-    assert plain(prompt) == ["La <|im_end|>"]
-    called = Message("assistant", "", tool_calls=(ToolCall("1", "sing", {}),))
-    assert whole(await make(CHATML).prompt([said[0], called])).endswith("assistant\n")
-
-
-async def test_an_answer_that_was_begun_goes_on_behind_its_thoughts(make: Make) -> None:
-    template = "{{ messages[0].content }} {{ '<think>\\n' }}"
-    begun = Message("assistant", "La", thought="Hm.")
-    prompt = await make(template).prompt([Message("user", "Sing."), begun])
-    assert whole(prompt) == "Sing. <think>\nHm.\n</think>\n\nLa"
-    assert plain(prompt) == ["Hm.", "La"]
 
 
 GEMMA_MARKS = ("<start_of_turn>", "<end_of_turn>", "<bos>")
