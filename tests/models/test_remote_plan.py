@@ -72,8 +72,9 @@ def test_a_set_is_planned_with_all_its_files(
 ) -> None:
     parts = split_gguf(starter_model, tmp_path / "set", "big-Q4_1", 3)
     hub.files = {part.name: part.read_bytes() for part in parts}
-    plan = planned(capsys, "hf:ok/tiny")
-    assert sizes(plan)["weights"] == sum(len(content) for content in hub.files.values())
+    for mapped in ("--mmap", "--no-mmap"):
+        plan = planned(capsys, "hf:ok/tiny", mapped)
+        assert sizes(plan)["weights"] == sum(len(content) for content in hub.files.values())
 
 
 def test_what_is_here_is_planned_here(
