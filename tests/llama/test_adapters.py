@@ -17,7 +17,8 @@ from edgekv.service.own_command import own_command
 from tests import tiny_models
 from tests.llama.test_backend import A, compute
 from tests.llama.test_budget_truth import CHOICE
-from tests.tiny_models import EMBEDDING, HIDDEN, WIDTH, write, write_adapter
+from tests.tiny_adapters import write_adapter
+from tests.tiny_models import EMBEDDING, HIDDEN, WIDTH, write
 
 pytestmark = pytest.mark.llama
 
