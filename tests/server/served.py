@@ -9,15 +9,44 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO
 
 import psutil
 
 SECONDS_TO_END = 60
 
 
+class Said:
+    """What a process writes. A thread reads it, for a full pipe would stop the process."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._reading = Thread(target=self._read, args=(stream,))
+        self._reading.start()
+
+    def __iter__(self) -> Iterator[str]:
+        """Every line once, as it comes, until the process has ended."""
+        while (line := self._lines.get()) is not None:
+            yield line
+        self._lines.put(None)
+
+    def close(self) -> None:
+        """Once the process has ended."""
+        self._reading.join()
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._lines.put(line)
+        self._lines.put(None)
+
+
 class Served:
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
-        self.process, self.url = process, url
+    """`said` has what the server wrote since it was ready."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, said: Said) -> None:
+        self.process, self.url, self.said = process, url, said
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """The exit code, once no process of the server is left."""
@@ -38,16 +67,17 @@ def serve(model: Path, *options: str, through: Sequence[str] = ()) -> Iterator[S
     command = [*through, sys.executable, "-m", "edgekv"]
     command += ["serve", str(model), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said, before = Said(process.stderr), []
         try:
-            assert process.stderr is not None
-            said = []
-            for line in process.stderr:
-                said.append(line)
+            for line in said:
+                before.append(line)
                 if ready := re.search(r"^edgekv: serving .* at (http://\S+)/v1$", line):
                     break
-            assert ready, "".join(said)
-            served = Served(process, ready[1])
+            assert ready, "".join(before)
+            served = Served(process, ready[1], said)
             yield served
         finally:
             if process.poll() is None:
                 served.end() if ready else process.kill()
+            said.close()

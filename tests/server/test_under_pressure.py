@@ -85,9 +85,8 @@ def chat(served: Served, number: int) -> Any:
 
 def told_until(served: Served, words: str) -> list[str]:
     """Its log lines up to the one with these words."""
-    assert served.process.stderr is not None
     lines: list[str] = []
-    for line in served.process.stderr:
+    for line in served.said:
         lines.append(line)
         if words in line:
             return lines
