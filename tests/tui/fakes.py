@@ -12,7 +12,7 @@ from edgekv.budget.wish import Wish
 from edgekv.core.events import Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Snapshot, Submit
 from edgekv.core.plan import Choice, CostLine, MemoryPlan, ModelFacts, PlannedModel
-from edgekv.core.request import Segment, TextPrompt
+from edgekv.core.request import Segment, TextPrompt, Token
 from edgekv.errors import EdgeKVError
 from edgekv.service.dialects import dialect_of
 from edgekv.service.messages import Message
@@ -51,10 +51,16 @@ class ScriptedWorker(Worker):
         self.engine = Snapshot(num_cells=8192, cells_used=1024, cells_shared=256)
         self.name = "SmolLM2 135M Instruct"
         self.chat_template: str | None = None
+        self.tokenize = self._count_words
 
     @property
     def snapshot(self) -> Snapshot:
         return self.engine
+
+    async def _count_words(self, segments: tuple[Segment, ...]) -> tuple[Token, ...]:
+        """A token a word."""
+        words = " ".join(segment.text for segment in segments).split()
+        return tuple(Token(number) for number, _ in enumerate(words))
 
     async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
         self.state = State.PLANNING

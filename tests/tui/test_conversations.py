@@ -12,6 +12,8 @@ from edgekv.errors import EngineDied
 from edgekv.history.archive import Archive
 from edgekv.history.dialogue import Dialogue
 from edgekv.history.entries import Ending
+from edgekv.service.conversation import AnswerPart, AnswerStats
+from edgekv.service.pieces import Called
 from edgekv.tui.conversation_list import ago_words
 from edgekv.tui.question import MOST_LINES, fold
 from edgekv.tui.spoken import Spoken
@@ -19,6 +21,7 @@ from edgekv.tui.transcript import MOST_AT_ONCE, MOST_SHOWN
 from tests.history.saying import break_file, exchange
 from tests.tui.fakes import Script, ScriptedWorker, asked
 from tests.tui.open_chat import OpenChat, open_chat
+from tests.tui.test_drawing import PAYLOADS, assert_only_drawn
 
 pytestmark = pytest.mark.anyio
 
@@ -250,3 +253,25 @@ async def test_an_answer_that_ends_badly_is_kept_with_how_it_ended(path: Path) -
 def test_times_are_told_as_people_do() -> None:
     times = [ago_words(s) for s in (0, 59, 60, 7200, 86400 * 400)]
     assert times == ["just now", "just now", "1 minute ago", "2 hours ago", "400 days ago"]
+
+
+async def test_nothing_that_was_saved_can_drive_the_terminal(path: Path, tmp_path: Path) -> None:
+    everything = "\n".join(PAYLOADS)
+    archive = Archive(path)
+    dialogue = Dialogue(archive)
+    dialogue.new(everything)
+    exchange(dialogue, everything, everything)
+    dialogue.ask(everything)
+    dialogue.begin_answer(everything)
+    dialogue.grow(AnswerPart("", AnswerStats(), everything, (Called("f", '{"a": "\\u001b]0;x"}'),)))
+    dialogue.end_answer(Ending.WHOLE)
+    dialogue.rename(everything)
+    archive.resume_last()
+    hostile = tmp_path / "a\x1b]0;x\x07"
+    hostile.write_text("words")
+    async with open_chat(a_worker(), size=(100, 120), archive=archive) as chat:
+        await chat.pilot.press("ctrl+up", "enter", "ctrl+l")
+        await chat.shows("thought")
+        await chat.paste(str(hostile))
+        assert_only_drawn(chat)
+        assert chat.screen.dialogue.entries[1].message.content == everything

@@ -10,7 +10,7 @@ import pytest
 
 from edgekv.core.frames import Inspection
 from edgekv.core.inspection import CacheView, Difference, Lost, Miss, PromptStart
-from edgekv.core.request import RequestId, Segment, Token
+from edgekv.core.request import RequestId
 from edgekv.errors import DoesNotFit
 from edgekv.history.archive import Archive
 from edgekv.history.dialogue import Dialogue
@@ -26,17 +26,13 @@ pytestmark = pytest.mark.anyio
 
 
 class InspectedWorker(ScriptedWorker):
-    """Counts words as tokens, and remembers one start."""
+    """Remembers the last start."""
 
     miss: Miss | None = None
 
     def __init__(self, *scripts: Script) -> None:
         super().__init__(*scripts)
-        self.tokenize, self.inspect = self._count_words, self._remember
-
-    async def _count_words(self, segments: tuple[Segment, ...]) -> tuple[Token, ...]:
-        words = " ".join(segment.text for segment in segments).split()
-        return tuple(Token(number) for number, _ in enumerate(words))
+        self.inspect = self._remember
 
     async def _remember(self) -> Inspection:
         start = PromptStart(self.submits[-1].request_id, 40, 31, 0, self.miss)
