@@ -247,7 +247,9 @@ def _redirect(handler: _Handler, request: Request, content: bytes) -> None:
         _send(handler, request, content)
     else:
         elsewhere = request.path.replace("/resolve/", "/resolve/stored-")
-        handler.answer(302, {"Location": handler.hub.url + elsewhere}, b"")
+        # Another name of this machine is another host to a client.
+        host = handler.hub.url.replace("127.0.0.1", "localhost")
+        handler.answer(302, {"Location": host + elsewhere}, b"")
 
 
 _LISTINGS: dict[str, Listing] = {

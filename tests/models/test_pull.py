@@ -228,6 +228,13 @@ def split_files(base: str, count: int) -> dict[str, bytes]:
     }
 
 
+def test_a_token_stays_with_the_hub_where_bytes_are_stored_elsewhere(puller: Puller) -> None:
+    client, wanted = puller.wanted("moved", "hf_mine")
+    assert pull(client, wanted, puller.heard.append).read_bytes() == CONTENT
+    tokens = {"stored" in request.path: request.token for request in puller.hub.requests}
+    assert tokens == {False: "hf_mine", True: None}
+
+
 def test_a_model_in_several_files_comes_whole_and_is_opened_by_its_first(
     hub: FakeHub, tmp_path: Path
 ) -> None:
