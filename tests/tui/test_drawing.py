@@ -126,18 +126,21 @@ async def test_a_finished_answer_is_drawn_whole_and_as_one_widget() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "most"), [("A paragraph of text.\n\n", 300), ("- an entry\n", 1600)], ids=ascii
+    ("block", "count", "most"),
+    # An entry has four widgets.
+    [("A paragraph of text.\n\n", 500, 300), (f"- {'an entry ' * 9}\n", 110, 300)],
+    ids=["paragraphs", "entries"],
 )
-async def test_a_growing_answer_has_only_so_many_widgets(block: str, most: int) -> None:
-    gate = asyncio.Semaphore(500)
-    script = Script(words=(block,) * 501, gate=gate)
+async def test_a_growing_answer_has_only_so_many_widgets(block: str, count: int, most: int) -> None:
+    gate = asyncio.Semaphore(count)
+    script = Script(words=(block,) * (count + 1), gate=gate)
     async with open_chat(ScriptedWorker(script)) as chat:
         await chat.send("?")
 
         def is_drawn() -> bool:
             answer = chat.screen.query(Answer).first()
             assert len(answer.walk_children()) < most
-            return "500 tokens" in chat.text() and bool(answer.query(Standing))
+            return f"{count} tokens" in chat.text() and bool(answer.query(Standing))
 
         await chat.until(is_drawn)
         gate.release()
