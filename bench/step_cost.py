@@ -15,69 +15,15 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from edgekv import __version__
-from edgekv.core.batch import BatchPlan, DecodeStatus
-from edgekv.core.plan import Allocation, Choice
-from edgekv.core.request import Grammar, Request, RequestId, SamplingParams, SeqId, Token
+from edgekv.core.request import Request, RequestId, Token
 from edgekv.engine.engine import Engine, Limits
-
-
-class NoWork:
-    """A `core.ports.Backend` that computes nothing and always says the same."""
-
-    state_key = "none"
-
-    def __init__(self, num_cells: int, num_seqs: int) -> None:
-        self.num_cells, self.num_seqs = num_cells, num_seqs
-
-    def share(self, source: SeqId, target: SeqId, start: int, end: int) -> None: ...
-
-    def cut(self, seq_id: SeqId, start: int, end: int) -> None: ...
-
-    def save(self, seq_id: SeqId, start: int, end: int) -> bytes:
-        return b"cells"
-
-    def load(self, blob: bytes, seq_id: SeqId, start: int, end: int) -> bool:
-        return True
-
-    def decode(self, plan: BatchPlan) -> DecodeStatus:
-        return DecodeStatus.DONE
-
-    def attach(
-        self,
-        seq_id: SeqId,
-        sampling: SamplingParams,
-        prompt: Sequence[Token],
-        generated: Sequence[Token] = (),
-    ) -> None: ...
-
-    def detach(self, seq_id: SeqId) -> None: ...
-
-    def sample(self, seq_id: SeqId) -> Token:
-        return Token(7)
-
-    def is_complete(self, seq_id: SeqId) -> bool:
-        return False
-
-    def logprob(self, seq_id: SeqId) -> None: ...
-
-    def compile(self, grammar: Grammar) -> None: ...
-
-    def compiled(self, grammar: Grammar) -> None: ...
-
-    def embed(self, tokens: Sequence[Token]) -> tuple[float, ...]:
-        return (1.0,)
-
-    def resize(self, choice: Choice) -> Allocation:
-        return Allocation(())
-
-    def close(self) -> None: ...
+from edgekv.traffic.no_work import NoWork
 
 
 class Timed:

@@ -197,6 +197,12 @@ _CONDUCT_OPTIONS = (
         metavar="SIZE",
         help="For idle conversations on disk; 0 writes nothing.",
     ),
+    click.option(
+        "--record",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Append lengths and times of every request, never its text, for 'edgekv advise'.",
+    ),
 )
 
 
@@ -209,11 +215,14 @@ def conduct_options(command: Callable[..., None]) -> Callable[..., None]:
         max_gap_ms: int,
         disk_cache_bytes: int | None,
         warm: tuple[WarmPrompt, ...],
+        record: Path | None,
         **rest: Any,
     ) -> None:
         from edgekv.service.conduct import Conduct
+        from edgekv.traffic.recorder import Recorder
 
-        conduct = Conduct(max_waiting, max_gap_ms, warm=warm)
+        recorder = None if record is None else Recorder(record)
+        conduct = Conduct(max_waiting, max_gap_ms, warm=warm, recorder=recorder)
         if disk_cache_bytes is not None:
             conduct = replace(conduct, disk_cache_bytes=disk_cache_bytes)
         command(conduct=conduct, **rest)

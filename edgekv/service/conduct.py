@@ -8,6 +8,7 @@ from edgekv.budget.wish import Wish
 from edgekv.config.places import cache_folder
 from edgekv.core.plan import Choice, ModelFacts, Opening
 from edgekv.service.warm import WarmPrompt
+from edgekv.traffic.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Conduct:
     """For copies of idle conversations that outlive the process; 0: nothing is written."""
     warm: tuple[WarmPrompt, ...] = ()
     """Prompts that are computed at the start and kept."""
+    recorder: Recorder | None = None
+    """Who writes down how long requests were and which began alike."""
 
     def opening(self, facts: ModelFacts, choice: Choice, wish: Wish) -> Opening:
         """The model of `facts` opened as wished, planned and conducted like this."""

@@ -142,7 +142,10 @@ class Worker:
         and the answer goes on from where it was; `EngineDied` is for a request it died of, and
         `SlowReader` for one whose events nobody takes.
         """
-        return read_ahead(self._recovery.stream(submit, self._attempt))
+        events = self._recovery.stream(submit, self._attempt)
+        if (recorder := self.conduct.recorder) is not None:
+            events = recorder.watch(submit, events, self.tokenize)
+        return read_ahead(events)
 
     async def _attempt(self, submit: Submit) -> Stream:
         """Run one request on one engine. Raises `EngineDied` when that ends."""
@@ -210,6 +213,8 @@ class Worker:
             await asyncio.gather(self._watching, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
+        if self.conduct.recorder is not None:
+            self.conduct.recorder.close()
 
     async def _plan(self, client: EngineClient, machine: Machine) -> MemoryPlan:
         self.ground = await read_ground(client, self.path, machine)

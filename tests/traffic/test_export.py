@@ -1,0 +1,52 @@
+"""Start commands of other servers with the room of a plan."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from msgspec.structs import replace
+
+from edgekv.traffic.export import EXPORTS, compose, llama_server, vllm
+from tests.unit.budget_models import plan
+
+
+def arguments(text: str) -> list[str]:
+    return shlex.split(text, comments=True)
+
+
+def test_llama_server_gets_the_cells_the_slots_and_the_types() -> None:
+    made = plan()
+    found = arguments(llama_server(made))
+    assert found[0] == "llama-server"
+    assert found[found.index("--ctx-size") + 1] == str(made.choice.cells)
+    assert found[found.index("--parallel") + 1] == str(made.choice.slots)
+    assert found[found.index("--cache-type-v") + 1] == made.choice.kv_type_v
+    assert "--kv-unified" in found
+
+
+def test_vllm_gets_the_context_and_the_slots() -> None:
+    made = plan()
+    found = arguments(vllm(made))
+    assert found[:3] == ["vllm", "serve", "MODEL"]
+    assert found[found.index("--max-model-len") + 1] == str(made.choice.context_length)
+    assert found[found.index("--max-num-seqs") + 1] == str(made.choice.slots)
+
+
+def test_a_container_is_limited_to_what_the_plan_takes() -> None:
+    made = plan()
+    text = compose(made)
+    limit = int(text.split("mem_limit: ")[1].split("m", 1)[0]) * 1024**2
+    assert made.total_bytes * 1.1 <= limit <= made.total_bytes * 1.1 + 256 * 1024**2
+    assert f"- '{made.choice.context_length}'" in text
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_path_with_spaces_and_quotes_stays_one_argument(name: str) -> None:
+    made = plan()
+    odd = replace(made, model=replace(made.model, path="/m o/it's.gguf"))
+    text = EXPORTS[name](odd)
+    if name == "llama-server":
+        assert "/m o/it's.gguf" in arguments(text)
+    if name == "compose":
+        assert "- '/models/it''s.gguf'" in text

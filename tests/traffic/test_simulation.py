@@ -1,0 +1,165 @@
+"""Tiny traces whose course is worked out by hand, on the real scheduler."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgekv.traffic.advice import Wall, advise, percentile, times_over
+from edgekv.traffic.simulation import Room, simulate
+from edgekv.traffic.step_time import StepTime, fitted
+from edgekv.traffic.trace import Row, Trace, Traced
+
+SECOND_A_STEP = StepTime(step=1.0, prompt_token=0.0, answer=0.0)
+ROOM = Room(slots=2, kept=2, cells=1024, context_length=512, batch=64, max_gap_seconds=0)
+
+
+def trace(*rows: tuple[float, int, int], blocks: tuple[tuple[int, ...], ...] = ()) -> Trace:
+    """Of (arrival seconds, prompt tokens, answer tokens)."""
+    return Trace(
+        tuple(
+            Traced(
+                n,
+                arrival,
+                Row(arrival * 1000, prompt, answer, blocks[n] if blocks else (), block_tokens=16),
+            )
+            for n, (arrival, prompt, answer) in enumerate(rows)
+        )
+    )
+
+
+def test_one_request_takes_a_step_a_token() -> None:
+    run = simulate(trace((0, 10, 4)), ROOM, SECOND_A_STEP)
+    (answer,) = run.answered
+    assert (answer.first_token, answer.total) == (1, 4)
+    assert (run.seconds, run.busy_seconds) == (4, 4)
+
+
+def test_two_requests_share_their_steps() -> None:
+    run = simulate(trace((0, 10, 4), (0, 10, 4)), ROOM, SECOND_A_STEP)
+    assert [answer.total for answer in run.answered] == [4, 4]
+    assert run.most_running == 2
+
+
+def test_a_third_waits_for_a_slot() -> None:
+    run = simulate(trace((0, 10, 4), (0, 10, 4), (0, 10, 4)), ROOM, SECOND_A_STEP)
+    assert sorted(answer.first_token for answer in run.answered) == [1, 1, 5]
+
+
+def test_between_requests_the_clock_jumps() -> None:
+    run = simulate(trace((0, 10, 2), (100, 10, 2)), ROOM, SECOND_A_STEP)
+    assert run.seconds == 102
+    assert run.busy_seconds == 4
+
+
+def test_a_prefix_is_reused_as_far_as_the_blocks_say() -> None:
+    run = simulate(
+        trace((0, 40, 2), (50, 48, 2), blocks=((1, 2, 3), (1, 2, 9))), ROOM, SECOND_A_STEP
+    )
+    assert [answer.num_reused for answer in run.answered] == [0, 32]
+    assert run.hit_rate == pytest.approx(32 / 88)
+
+
+def test_without_sharing_nothing_is_reused() -> None:
+    alone = Room(2, 0, 1024, 512, 64, shares=False, max_gap_seconds=0)
+    blocks = ((1, 2, 3), (1, 2, 9))
+    run = simulate(trace((0, 40, 2), (50, 48, 2), blocks=blocks), alone, SECOND_A_STEP)
+    assert run.hit_rate == 0
+
+
+def test_a_prompt_costs_its_tokens() -> None:
+    run = simulate(trace((0, 100, 1)), ROOM, StepTime(0.0, 0.01, 0.0))
+    assert run.answered[0].first_token == pytest.approx(1.0)
+
+
+def test_too_long_a_request_is_refused_and_the_others_go_on() -> None:
+    run = simulate(trace((0, 600, 4), (0, 10, 4)), ROOM, SECOND_A_STEP)
+    assert (run.refused, len(run.answered)) == (1, 1)
+
+
+def test_a_full_queue_turns_away() -> None:
+    room = Room(1, 0, 1024, 512, 64, max_waiting=1, max_gap_seconds=0)
+    run = simulate(trace(*[(0, 10, 4)] * 5), room, SECOND_A_STEP)
+    assert run.refused == 3
+
+
+def test_answers_that_outgrow_the_pool_are_suspended_and_all_end() -> None:
+    room = Room(2, 0, 256, 256, 64, host_cells=1024, max_gap_seconds=0)
+    run = simulate(trace((0, 60, 150), (0, 60, 150)), room, SECOND_A_STEP)
+    assert run.num_suspensions > 0
+    assert len(run.answered) == 2
+    assert run.most_cells <= 256
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 30), st.integers(1, 120), st.integers(1, 40)),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(1, 4),
+)
+def test_every_request_is_accounted_for_and_nobody_is_answered_before_it_came(
+    rows: list[tuple[float, int, int]], slots: int
+) -> None:
+    room = Room(slots, 1, 512, 256, 64, host_cells=512, max_waiting=6)
+    given_trace = trace(*sorted(rows))
+    run = simulate(given_trace, room, StepTime(0.1, 0.01, 0.02))
+    assert len(run.answered) + run.refused == len(rows)
+    assert all(0 < a.first_token <= a.total for a in run.answered)
+    assert run.busy_seconds <= run.seconds + 1e-6
+    assert run.most_cells <= 512
+    assert run.most_running <= slots
+
+
+def test_speeds_become_the_times_of_steps() -> None:
+    step_time = fitted(reading=100, writing_alone=20, writing_together=40, num_together=4)
+    assert step_time.seconds(0, 1) == pytest.approx(1 / 20)
+    assert step_time.seconds(0, 4) == pytest.approx(4 / 40)
+    assert step_time.prompt_token == pytest.approx(1 / 100)
+    with pytest.raises(ValueError, match="positive"):
+        fitted(0, 1, 1, 2)
+
+
+def crowd(prompt: int, answer: int) -> Trace:
+    return trace(*[(n * 2.0, prompt, answer) for n in range(12)])
+
+
+def test_where_cells_run_short_memory_is_the_wall_and_smaller_types_help() -> None:
+    room = Room(4, 0, 256, 256, 64, max_gap_seconds=0)
+    advice = advise(crowd(100, 60), room, StepTime(0.1, 0.001, 0.0), host_step_cells=512)
+    assert advice.wall is Wall.MEMORY
+    assert "q8_0 keys and values" in [cure.name for cure in advice.helpful]
+    assert 0 < advice.paging_saves < 1
+
+
+def test_where_steps_are_slow_and_cells_plenty_more_memory_is_no_cure() -> None:
+    room = Room(4, 4, 65_536, 512, 64, max_gap_seconds=0)
+    advice = advise(crowd(100, 60), room, StepTime(0.0, 0.02, 0.05), host_step_cells=512)
+    assert advice.wall is Wall.COMPUTE
+    gains = {cure.name: cure.gain for cure in advice.cures}
+    assert gains["q8_0 keys and values"] == gains["more host cache"] == 0
+
+
+def test_where_nobody_waits_there_is_no_wall() -> None:
+    quiet = trace((0, 10, 4), (100, 10, 4), (200, 10, 4))
+    assert advise(quiet, ROOM, SECOND_A_STEP, host_step_cells=512).wall is Wall.NONE
+
+
+def test_the_load_that_fits_lies_between_what_is_in_time_and_what_is_not() -> None:
+    load, step_time = crowd(50, 20), StepTime(0.05, 0.002, 0.01)
+    times = times_over(load, ROOM, step_time, first_token_goal=2.0)
+    assert 1 / 16 < times < 16
+
+    def worst(factor: float) -> float:
+        run = simulate(load.faster(factor), ROOM, step_time)
+        return percentile([answer.first_token for answer in run.answered], 95)
+
+    assert worst(times) <= 2.0 < worst(times * 1.25)
+
+
+def test_percentiles_are_linear_between_the_ranks() -> None:
+    assert percentile([], 95) == 0
+    assert percentile([3.0], 95) == 3
+    assert percentile([0.0, 10.0], 50) == 5
