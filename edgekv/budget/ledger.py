@@ -16,7 +16,7 @@ MOVED_CELLS = 256
 """At most so many cells are copied to or from the store at once."""
 
 
-GRAMMAR_CACHE_BYTES = 16 * MIB
+GRAMMAR_CACHE_BYTES = 8 * MIB
 """Of compiled schemas and other grammars beside those in use; most take 1 to 2 MiB."""
 
 
@@ -37,7 +37,7 @@ class Engine:
         """What the first schema loads, which knows every token of the vocabulary, and the cache."""
         if not self.follows_grammars:
             return 0
-        code, token = 6 * MIB, 180
+        code, token = 6 * MIB, 220
         return code + self.facts.num_vocab * token + GRAMMAR_CACHE_BYTES
 
 
@@ -147,7 +147,7 @@ def growth_bytes(geometry: Geometry | None, num_vocab: int, choice: Choice) -> i
     """
     code_and_graphs = 8 * MIB  # library pages first touched then, graph nodes, thread stacks
     if choice.embedding_cells:
-        code_and_graphs += 16 * MIB  # of a second context
+        code_and_graphs += 12 * MIB  # of a second context
     candidates = choice.slots * num_vocab * 12  # a sampler's (token, logit, probability)
     shapes = () if geometry is None else cache_shapes(geometry, Pool.of(choice))
     table_entry = 48  # position, extent, shift and a bit for each sequence id

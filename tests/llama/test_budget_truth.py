@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from itertools import product
 from pathlib import Path
@@ -20,7 +21,7 @@ from edgekv.budget.wish import Wish
 from edgekv.core.events import Finished
 from edgekv.core.frames import Submit
 from edgekv.core.plan import Allocation, Choice, ModelFacts, Opening
-from edgekv.core.request import RequestId, Token, TokenPrompt
+from edgekv.core.request import Grammar, RequestId, SamplingParams, Token, TokenPrompt
 from edgekv.llama.backend import LlamaLibrary
 from edgekv.llama.context import kv_type
 from edgekv.llama.library import lib
@@ -128,6 +129,16 @@ def test_the_library_allocates_what_its_dry_run_said(
         assert allocated.total(label) == foreseen.total(label)
 
 
+async def follow_schema(worker: Worker) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    grammar = Grammar("json_schema", json.dumps(schema))
+    prompt = TokenPrompt((Token(300),))
+    sampling = SamplingParams(grammar=grammar)
+    submit = Submit(RequestId("schema"), prompt, 8, sampling=sampling)
+    *_, last = [event async for event in worker.stream(submit)]
+    assert isinstance(last, Finished)
+
+
 async def _peak_and_plan(path: str, wish: Wish) -> tuple[int, int]:
     """The engine's peak resident bytes after it filled every slot's context, and the plan's."""
     worker = Worker(path, wish)
@@ -146,6 +157,8 @@ async def _peak_and_plan(path: str, wish: Wish) -> tuple[int, int]:
     await asyncio.gather(*(fill(number) for number in range(choice.slots)))
     if choice.embedding_cells:
         await worker.embed(((Token(300),) * 64,))
+    if wish.grammars:
+        await follow_schema(worker)
     status = Path(f"/proc/{worker.engine_pid}/status").read_text()
     peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
     await worker.close()
@@ -158,9 +171,9 @@ async def _peak_and_plan(path: str, wish: Wish) -> tuple[int, int]:
     [
         Wish(context_length=512, slots=1, host_cache_bytes=0),
         Wish(context_length=256, slots=2, host_cache_bytes=0, use_mmap=False),
-        Wish(context_length=512, slots=1, host_cache_bytes=0, embeddings=True),
+        Wish(context_length=512, slots=1, embeddings=True, grammars=True),
     ],
-    ids=["mapped", "copied", "embedding"],
+    ids=["mapped", "copied", "server"],
 )
 def test_a_full_engine_stays_within_its_plan_and_the_plan_is_near(
     facts: ModelFacts, wish: Wish

@@ -66,7 +66,7 @@ def test_a_server_has_room_for_schemas() -> None:
     sizes = [
         sum(line.bytes for line in made.lines if line.label == "runtime") for made in (chat, server)
     ]
-    assert sizes[1] - sizes[0] == 22 * MIB + facts.num_vocab * 180
+    assert sizes[1] - sizes[0] == 14 * MIB + facts.num_vocab * 220
     assert any("for schemas" in line.how for line in server.lines)
 
 
