@@ -15,7 +15,7 @@ def infill_prompt(facts: ModelFacts, before: Prompt, after: str) -> TextPrompt:
     """
     if facts.infill_marks is None:
         raise UnsupportedOption(
-            "suffix", "this model has no tokens for gaps; leave it out, or serve a model for code"
+            "suffix", "this model cannot fill gaps, so leave it out or serve a model for code"
         )
     if not isinstance(before, TextPrompt):
         raise InvalidValue("suffix", "suffix: what stands before a gap must be a text, too.")
