@@ -28,20 +28,21 @@ SIGNALLED = 128
 
 
 class ChatCommand(click.Command):
-    """A lone argument of several words is what to ask, unless there is such a file."""
+    """What to ask may stand behind the model, or alone; it becomes the prompt."""
 
     def invoke(self, ctx: click.Context) -> object:
-        question = ctx.meta.get(QUESTION)
-        if question is not None:
-            if ctx.params["prompt"] is not None:
-                raise click.UsageError("Ask one thing: in quotes, or with -p.", ctx)
-            ctx.params["prompt"] = question
+        asked = [ctx.params.pop("question"), ctx.meta.get(QUESTION), ctx.params["prompt"]]
+        questions = [question for question in asked if question is not None]
+        if len(questions) > 1:
+            raise click.UsageError("Ask one thing: in quotes, or with -p.", ctx)
+        ctx.params["prompt"] = questions[0] if questions else None
         return super().invoke(ctx)
 
 
 @click.command(cls=ChatCommand)
 @budget_options
 @warm_option
+@click.argument("question", required=False)
 @click.option("-p", "--prompt", metavar="TEXT", help="Ask this; what is on stdin follows it.")
 @click.option(
     "--attach",

@@ -174,6 +174,23 @@ def test_a_pipe_gets_the_answer_and_nothing_else(starter_model: Path) -> None:
     assert done.stderr == "" or "context length" in done.stderr
 
 
+@pytest.mark.parametrize("names_model", [True, False])
+def test_a_question_in_quotes_comes_before_what_is_in_the_pipe(
+    starter_model: Path, names_model: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEKV_MODELS", str(starter_model.parent))
+    model = [str(starter_model)] if names_model else []
+    done = chat(*model, "Write a commit message", "--ctx", "128", asked="+hello\n")
+    assert (done.returncode, done.stderr.count("\n")) in {(0, 0), (0, 1)}
+    assert done.stdout.strip()
+
+
+def test_two_questions_are_wrong_usage(starter_model: Path) -> None:
+    done = chat(str(starter_model), "One thing", "-p", "another")
+    assert done.returncode == 2
+    assert done.stderr.startswith("edgekv: Ask one thing: in quotes, or with -p.")
+
+
 @pytest.mark.parametrize("asked", ["", " \n\t\n"])
 def test_an_empty_pipe_is_wrong_usage(starter_model: Path, asked: str) -> None:
     done = chat(str(starter_model), asked=asked)
