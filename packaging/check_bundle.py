@@ -1,4 +1,4 @@
-"""Tries a bundle of Linux as people use it, on a machine that has nothing but a C library.
+"""Tries a bundle of Linux as people use it, on a machine that has nothing but a C library and zlib.
 
     python packaging/check_bundle.py dist/edgekv-….tar.xz --model models/STARTER.gguf
 
@@ -31,7 +31,7 @@ SECONDS_TO_START = 180
 SECONDS_TO_END = 10
 STRANGER = 4242
 """No user has this number, so nothing knows of a home."""
-C_LIBRARY = (
+NEEDED = (
     "ld-linux-x86-64.so.2",
     "libc.so.6",
     "libm.so.6",
@@ -40,7 +40,9 @@ C_LIBRARY = (
     "librt.so.1",
     "libutil.so.1",
     "libresolv.so.2",
+    "libz.so.1",
 )
+"""What a bundle takes from the system. PyInstaller's own start wants zlib."""
 
 
 def main() -> None:
@@ -76,7 +78,7 @@ def check(archive: Path, model: Path, work: Path) -> None:
         use([*become, str(program)], str(weights))
         done("read-only, as a user that the system does not know")
         use(*bare_root(folder, Path(weights), work / "root"))
-        done("in a root with nothing but the C library")
+        done("in a root with nothing but the C library and zlib")
 
 
 def unpack(archive: Path, where: Path) -> Path:
@@ -217,7 +219,7 @@ def bare_root(folder: Path, model: Path, root: Path) -> tuple[list[str], str]:
     """The command that runs the bundle in there, and the model's name as it sees it."""
     for place in ("proc", "tmp", "dev", "lib64"):
         (root / place).mkdir(parents=True)
-    for name in C_LIBRARY:
+    for name in NEEDED:
         shutil.copy(Path("/lib/x86_64-linux-gnu", name), root / "lib64" / name)
     (root / "lib").symlink_to("lib64")
     shutil.copytree(folder, root / "edgekv", symlinks=True)
