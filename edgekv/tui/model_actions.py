@@ -90,6 +90,7 @@ class ModelActions:
             raise Unavailable("Another model cannot be opened here; start EdgeKV with it.")
         path = find_model(argument)
         await self._screen.exchange_model(open_model(path), path.stem)
+        await self._talk.count()
         await self._tell(model_words(self._talk.model_name, self._plan))
 
     async def why(self, _: str) -> None:

@@ -229,12 +229,12 @@ class Talk(Vertical):
         kept = self.dialogue.entries[position:]
         self.dialogue.start_from([*told, *kept], self.dialogue.title)
         await self.show()
-        await self._count()
+        await self.count()
 
     async def set_system(self, text: str) -> None:
         self.dialogue.set_system(text)
         await self.show()
-        await self._count()
+        await self.count()
 
     async def summarise(self) -> None:
         """Have a summary written as the last answer here, and begin a new conversation with it."""
@@ -246,13 +246,13 @@ class Talk(Vertical):
         title = self.dialogue.title
         self.dialogue.start_from(self.dialogue.entries[-2:], title)
         await self.show()
-        await self._count()
+        await self.count()
         await self.transcript.add_notice(
             "This conversation begins with the summary; the whole one is in the list (Ctrl+L).",
             "info",
         )
 
-    async def _count(self) -> None:
+    async def count(self) -> None:
         """Ask how much room the conversation takes up now; figures of its answers are older."""
         if self.is_ready.is_set() and self.dialogue.entries:
             with suppress(EdgeKVError):  # a template may want a question; the next answer tells
