@@ -21,6 +21,7 @@ COMMANDS = {
     "models": "Show which models fit this machine, and which are here",
     "pull": "Get a model from a hub",
     "advise": "Say from a trace what bounds this machine, and what would help",
+    "bench": "Measure how fast this machine is, and what bounds it",
     "validate": "Test whether a KV type does this model harm",
     "config": "Show where the settings are, and what they say",
     "comparison": "The process that compares KV types; started by the other commands",

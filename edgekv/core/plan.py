@@ -74,6 +74,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     infill_marks: tuple[str, str, str] | None = None
     """Control texts before what precedes a gap, before what follows it, and before what fills it;
     None where the model was not trained to fill gaps."""
+    active_bytes: int | None = None
+    """What of the weights is read to compute one token; None where its tensors were not listed."""
 
     def can_share_prefixes(self, swa_full: bool) -> bool:
         """Whether any prefix of a sequence may be shared or cut.

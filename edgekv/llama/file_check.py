@@ -43,6 +43,7 @@ def check_file(path: str, log: LogRecorder) -> Header:
         tensor_bytes=sum(one.tensor_bytes for one in headers),
         file_bytes=sum(one.file_bytes for one in headers),
         num_tensors=sum(one.num_tensors for one in headers),
+        tensors=tuple(tensor for one in headers for tensor in one.tensors),
     )
 
 

@@ -43,6 +43,8 @@ class Header:
     file_bytes: int
     """Where the last tensor ends; a shorter file is cut."""
     num_tensors: int
+    tensors: tuple[tuple[str, int], ...]
+    """Each one's name and bytes."""
 
 
 class _InitParams(ctypes.Structure):
@@ -67,13 +69,19 @@ def _read(functions: dict[str, Callable[..., Any]], handle: int) -> Header:
         value = _value(functions, handle, i)
         if value is not None:
             metadata[functions["gguf_get_key"](handle, i).decode("utf-8", "replace")] = value
-    total, end = 0, 0
+    tensors, end = [], 0
     for i in range(functions["gguf_get_n_tensors"](handle)):
         size = functions["gguf_get_tensor_size"](handle, i)
-        total += size
+        name = functions["gguf_get_tensor_name"](handle, i).decode("utf-8", "replace")
+        tensors.append((name, size))
         end = max(end, functions["gguf_get_tensor_offset"](handle, i) + size)
-    start = functions["gguf_get_data_offset"](handle)
-    return Header(metadata, total, start + end, functions["gguf_get_n_tensors"](handle))
+    return Header(
+        metadata,
+        tensor_bytes=sum(size for _, size in tensors),
+        file_bytes=functions["gguf_get_data_offset"](handle) + end,
+        num_tensors=len(tensors),
+        tensors=tuple(tensors),
+    )
 
 
 def _value(functions: dict[str, Callable[..., Any]], handle: int, index: int) -> str | None:
@@ -118,6 +126,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
         "gguf_get_arr_n": (ctypes.c_size_t, [handle, index]),
         "gguf_get_arr_data": (handle, [handle, index]),
         "gguf_get_n_tensors": (index, [handle]),
+        "gguf_get_tensor_name": (ctypes.c_char_p, [handle, index]),
         "gguf_get_tensor_size": (ctypes.c_size_t, [handle, index]),
         "gguf_get_tensor_offset": (ctypes.c_size_t, [handle, index]),
         "gguf_get_data_offset": (ctypes.c_size_t, [handle]),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from llama_cpp import llama_cpp as api
 
+from edgekv.budget.active import active_bytes
 from edgekv.budget.geometry import read_geometry
 from edgekv.core.plan import Choice, ModelFacts
 from edgekv.errors import ModelError
@@ -143,4 +144,5 @@ def facts(path: str, header: Header, model: LlamaModel) -> ModelFacts:
         adds_bos=vocabulary.adds_bos,
         control_texts=vocabulary.control_texts(),
         infill_marks=vocabulary.infill_marks(),
+        active_bytes=active_bytes(header.tensors, metadata),
     )

@@ -1,0 +1,201 @@
+"""Measures a machine with a model that nobody else uses: reading, reuse, writing side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from statistics import median
+
+from edgekv.budget.wish import Wish
+from edgekv.core.events import Delta, Finished, Started
+from edgekv.core.frames import Submit
+from edgekv.core.request import RequestId, SamplingParams, Token, TokenPrompt
+from edgekv.errors import DoesNotFit, NotReady, Unavailable
+from edgekv.service.conduct import Conduct
+from edgekv.service.host import ModelHost
+from edgekv.service.measured import (
+    SHORTEST,
+    Measured,
+    Reading,
+    Reuse,
+    Writing,
+    counts,
+    num_tokens_within,
+    together,
+)
+from edgekv.service.states import LoadStep
+from edgekv.service.worker import Worker
+
+MOST_SLOTS = 16
+"""Answers at once where nobody says how many; fewer where memory is too short."""
+CONTEXT = 1024
+FEW, LONG_PROMPT, LONG_ANSWER = 16, 512, 128
+"""Tokens: of a prompt where only what is written counts, and at most."""
+ROUNDS = 3
+"""Times a prompt is read; the one in the middle counts."""
+
+ALONE = Conduct(max_gap_ms=0, disk_cache_bytes=0)
+"""Prompts of answers that are to be written together are read together, and nobody is spared for
+the others. Copies of conversations would take time that is not the model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How far a measurement is."""
+
+    num_done: int
+    num_stages: int
+    words: str
+
+
+async def open_to_measure(
+    path: str, wish: Wish, on_progress: Callable[[LoadStep], None] = lambda _: None
+) -> Worker:
+    """The model with as many slots as there are to be measured, and no store.
+
+    Raises as `Worker.start`.
+    """
+    slots = wish.slots or MOST_SLOTS
+    while True:
+        worker = Worker(path, sized(wish, slots), ALONE)
+        try:
+            await worker.start(on_progress)
+        except DoesNotFit:
+            if wish.slots or slots == 1:
+                raise
+            slots //= 2
+        else:
+            return worker
+
+
+def sized(wish: Wish, slots: int) -> Wish:
+    """What is left to the plan is just as large as the measurement needs."""
+    context = wish.context_length or CONTEXT
+    least = max(context, slots * (FEW + LONG_ANSWER))
+    return replace(
+        wish,
+        slots=slots,
+        context_length=context,
+        cells=wish.cells or least,
+        host_cache_bytes=wish.host_cache_bytes or 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    num_reused: int
+    asked_at: float
+    progress: tuple[tuple[float, int], ...]
+    """By the same clock, to the last token."""
+
+    @property
+    def first_seconds(self) -> float:
+        return self.progress[0][0] - self.asked_at
+
+    @property
+    def tokens_per_second(self) -> float:
+        end, num_tokens = self.progress[-1]
+        return num_tokens / (end - self.asked_at)
+
+
+class Measurement:
+    """Of an open model, within about so many `seconds`. `run` may be called once."""
+
+    def __init__(
+        self,
+        host: ModelHost,
+        seconds: float,
+        on_stage: Callable[[Stage], None] = lambda _: None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        if host.plan is None or host.facts is None:
+            raise NotReady("The model is still loading; try again when it is there.")
+        self._host, self._hear, self._clock = host, on_stage, clock
+        self._context_length = host.plan.choice.context_length
+        self._num_vocab = host.facts.num_vocab
+        self._counts = counts(host.plan.choice.slots)
+        # Half of the time for prompts, half for answers; the first of each warms up.
+        self._seconds_a_prompt = seconds / 2 / (ROUNDS + 1)
+        self._seconds_a_row = seconds / 2 / len(self._counts)
+        self._num_stages = 2 + len(self._counts)
+
+    async def run(self) -> Measured:
+        """Raises what `ModelHost.stream` raises, and `Unavailable` for answers that were never
+        under way together.
+        """
+        self._tell(0, "warming up")
+        for _ in range(2):  # the first one finds weights on disk, and threads asleep
+            first = await self._ask(self._random_prompt(FEW), SHORTEST)
+        self._tell(1, "reading prompts")
+        reading, reuse = await self._read(FEW / first.first_seconds)
+        rows: list[Writing] = []
+        speed = first.tokens_per_second
+        for number, at_once in enumerate(self._counts, start=2):
+            self._tell(number, f"writing {at_once} at once")
+            rows.append(await self._write(at_once, speed))
+            # Twice as many answers may take twice as long for a step.
+            speed = rows[-1].tokens_per_second / at_once / 2
+        self._tell(self._num_stages, "")
+        return Measured(reading, reuse, tuple(rows))
+
+    def _tell(self, num_done: int, words: str) -> None:
+        self._hear(Stage(num_done, self._num_stages, words))
+
+    async def _read(self, speed: float) -> tuple[Reading, Reuse]:
+        """`speed` is about how fast prompts are read, in tokens a second."""
+        most = min(LONG_PROMPT, self._context_length // 2)
+        length = min(most, num_tokens_within(self._seconds_a_prompt, speed, most))
+        prompts = [self._random_prompt(length) for _ in range(ROUNDS)]
+        answers = [await self._ask(prompt, 1) for prompt in prompts]
+        seconds = median(answer.first_seconds for answer in answers)
+        longer = prompts[-1] + self._random_prompt(min(FEW, self._context_length - length - 1))
+        again = await self._ask(longer, 1)
+        return Reading(length, length / seconds), Reuse(
+            len(longer), again.num_reused, seconds, again.first_seconds
+        )
+
+    async def _write(self, at_once: int, speed: float) -> Writing:
+        """`speed` is about how many tokens a second each answer gets."""
+        most = min(LONG_ANSWER, self._context_length - FEW)
+        length = min(most, num_tokens_within(self._seconds_a_row, speed, most))
+        answers = await asyncio.gather(
+            *(self._ask(self._random_prompt(FEW), length) for _ in range(at_once))
+        )
+        total = together([answer.progress for answer in answers])
+        if total is None:
+            raise Unavailable(
+                f"{at_once} answers were never under way at the same time; "
+                "allow more --cells or fewer --slots."
+            )
+        return Writing(at_once, total)
+
+    def _random_prompt(self, length: int) -> tuple[Token, ...]:
+        """Nobody ever sent it, so nothing of it is known."""
+        return tuple(Token(random.randrange(self._num_vocab // 2)) for _ in range(length))
+
+    async def _ask(self, prompt: tuple[Token, ...], max_tokens: int) -> _Answer:
+        submit = Submit(
+            RequestId(uuid.uuid4().hex),
+            TokenPrompt(prompt),
+            max_tokens=max_tokens,
+            sampling=SamplingParams(temperature=0.0),
+            ignore_end=True,
+        )
+        asked_at, num_reused = self._clock(), 0
+        progress: list[tuple[float, int]] = []
+        async with aclosing(self._host.stream(submit)) as events:
+            async for event in events:
+                match event:
+                    case Started():
+                        num_reused = event.num_reused
+                    case Delta():
+                        progress.append((self._clock(), event.num_tokens))
+                    case Finished():
+                        # Tokens without visible text come with no Delta.
+                        progress.append((self._clock(), event.num_generated))
+        return _Answer(num_reused, asked_at, tuple(progress))
