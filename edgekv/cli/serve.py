@@ -83,6 +83,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def command(path: str, wish: Wish, conduct: Conduct, drain: float, **listening: Any) -> None:
     """Serve MODEL over an OpenAI-style API until interrupted."""
     from edgekv.server import run
+    from edgekv.server.log import log_to_stderr
     from edgekv.service.discovery import announced
     from edgekv.service.worker import Worker
 
@@ -105,7 +106,7 @@ def command(path: str, wish: Wish, conduct: Conduct, drain: float, **listening: 
     reads_again = sys.stdin is None or not sys.stdin.isatty()
     manner = run.Manner(encryption, drain, reread if reads_again else None)
     listener = run.listen(access.host, port)
-    run.log_to_stderr()
+    log_to_stderr()
     url = run.url_of(listener, is_encrypted=encryption is not None)
 
     async def serve() -> signal.Signals:

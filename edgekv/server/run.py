@@ -176,30 +176,3 @@ def _signals(hear: Callable[[signal.Signals], None], *, reloads: bool) -> Iterat
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-def log_to_stderr() -> None:
-    """One line an event: who asked for what path, and what went wrong; never what was said."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("%(asctime)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    access = logging.getLogger("uvicorn.access")
-    access.setLevel(logging.INFO)
-    access.addFilter(_without_query)
-
-
-class _OneLine(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return " ".join(super().format(record).split())
-
-    def formatException(self, ei: object) -> str:
-        assert isinstance(ei, tuple)
-        return f"({ei[0].__name__}: {ei[1]})"
-
-
-def _without_query(record: logging.LogRecord) -> bool:
-    """Some clients put a key behind the question mark."""
-    if isinstance(record.args, tuple) and len(record.args) == 5:
-        client, method, path, *rest = record.args
-        record.args = (client, method, str(path).partition("?")[0], *rest)
-    return True

@@ -14,7 +14,8 @@ import pytest
 from edgekv.cli.main import run
 from edgekv.errors import Unavailable
 from edgekv.server.encryption import encryption
-from edgekv.server.run import listen, log_to_stderr
+from edgekv.server.log import log_to_stderr
+from edgekv.server.run import listen
 from edgekv.service.worker import Worker
 from tests.conftest import REPOSITORY
 from tests.server.in_loop_engine import Engines
