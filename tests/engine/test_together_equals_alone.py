@@ -15,7 +15,8 @@ from edgekv.core.events import Failed, Finished, FinishReason
 from edgekv.core.request import Priority, Request, RequestId, Token
 from edgekv.kv import swap, unshared_cache
 from edgekv.kv.disk import Disk
-from edgekv.kv.store import Entry, Store
+from edgekv.kv.entry import Entry
+from edgekv.kv.store import Store
 from tests.engine.driver import Driver, request
 
 NUM_REQUESTS = 12
