@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from edgekv.core.events import FinishReason
 from edgekv.core.frames import Snapshot
-from edgekv.errors import EngineDied, PromptTooLong
+from edgekv.errors import PromptTooLong
+from edgekv.history.entries import Ending
 from edgekv.service.conversation import AnswerStats
 from edgekv.service.worker import LoadStep, State
 from edgekv.tui.input_history import InputHistory
@@ -78,8 +79,9 @@ def test_an_answers_line_holds_the_figures_that_are_known() -> None:
     stats = AnswerStats(num_prompt=40, num_reused=31, num_generated=11, seconds=1.5, first=(1, 0.5))
     line = "11 tokens · 10.0 tok/s · first token 0.50 s · reused 31 of 40"
     assert stats_words(stats) == line
-    assert ending_words(stats, None) == f"{line} · stopped"
-    assert ending_words(stats, EngineDied("x")) == f"{line} · broke off"
+    assert ending_words(stats, None) == ending_words(stats, Ending.WHOLE) == line
+    assert ending_words(stats, Ending.STOPPED) == f"{line} · stopped"
+    assert ending_words(stats, Ending.BROKEN_OFF) == f"{line} · broken off"
 
 
 def test_a_notice_is_only_given_where_something_was_cut_or_went_wrong() -> None:
