@@ -131,6 +131,11 @@ def test_every_link_into_the_repository_leads_somewhere(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    pages = {path.relative_to(REPOSITORY).as_posix() for path in REPOSITORY.glob("docs/*.md")}
+    assert pages <= set(re.findall(r"\]\(([^)]+)\)", README.read_text(encoding="utf-8")))
+
+
 @for_each_document
 def test_every_module_a_document_names_exists(document: Path) -> None:
     named = set(re.findall(r"`([\w/]+/\w+\.py)`", document.read_text(encoding="utf-8")))
