@@ -18,10 +18,10 @@ NODE_CLIENT := tests/node/node_modules/openai
 # Only warnings and errors, and on stderr: stdout belongs to the command that was asked for.
 INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help chat serve plan model test check screenshots format node fuzz clean
+.PHONY: help chat serve plan model test check screenshots format bundle bundle-check node fuzz clean
 
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
 chat: $(VENV)/run-installed $(if $(MODEL),,$(STARTER))  ## talk to a model in the terminal
 	@$(BIN)/edgekv chat $(if $(MODEL),"$(MODEL)") $(ARGS)
@@ -55,6 +55,13 @@ screenshots: $(VENV)/dev-installed  ## draw the pictures of docs/ and the texts 
 format: $(VENV)/dev-installed  ## mend the format and what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+bundle: $(VENV)/dev-installed  ## one folder that runs where no Python is, for this machine's C library
+	@$(BIN)/python packaging/build_library.py --out build/llama
+	@$(BIN)/python packaging/bundle.py --libraries build/llama
+
+bundle-check: $(STARTER)  ## try that folder as people use it (as root: in a root of its own, too)
+	@$(BIN)/python packaging/check_bundle.py dist/edgekv-*-linux-*.tar.xz --model $(STARTER)
 
 clean:  ## remove the environment and caches; models stay
 	rm -rf tests/node/node_modules $(VENV) build dist *.egg-info models/.parts
