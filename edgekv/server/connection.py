@@ -40,8 +40,6 @@ class Connection(H11Protocol):
             return False
         if self.transport.get_extra_info("sslcontext"):  # asyncio closes both sides of these
             return False
-        if self.transport.get_extra_info("sslcontext"):  # asyncio closes both sides of these
-            return False
         self.cycle.keep_alive = False
         self._probe()
         return True
