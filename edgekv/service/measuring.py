@@ -15,7 +15,7 @@ from edgekv.budget.wish import Wish
 from edgekv.core.events import Delta, Finished, Started
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId, SamplingParams, Token, TokenPrompt
-from edgekv.errors import DoesNotFit, NotReady, Unavailable
+from edgekv.errors import DoesNotFit, InvalidValue, NotReady, Unavailable
 from edgekv.service.conduct import Conduct
 from edgekv.service.host import ModelHost
 from edgekv.service.measured import (
@@ -58,8 +58,14 @@ async def open_to_measure(
 ) -> Worker:
     """The model with as many slots as there are to be measured, and no store.
 
-    Raises as `Worker.start`.
+    Raises as `Worker.start`, and `InvalidValue` for a context in which nothing can be measured.
     """
+    if wish.context_length is not None and wish.context_length < 2 * FEW:
+        raise InvalidValue(
+            "context_length",
+            f"--ctx {wish.context_length} is too short to measure anything; "
+            f"take --ctx {2 * FEW} or more.",
+        )
     slots = wish.slots or MOST_SLOTS
     while True:
         worker = Worker(path, sized(wish, slots), ALONE)

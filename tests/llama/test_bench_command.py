@@ -74,3 +74,13 @@ def test_where_nothing_fits_one_sentence_says_what_it_needs(
 def test_a_time_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "--seconds", "0"]) == 2
     assert "--seconds" in capsys.readouterr().err
+
+
+def test_a_context_too_short_to_measure_is_refused_and_the_shortest_is_measured(
+    starter_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ("bench", str(starter_model), "--seconds", "1", "--slots", "1", "--ctx")
+    assert run([*short, "31"]) == 1
+    assert "take --ctx 32 or more" in capsys.readouterr().err
+    assert run([*short, "32"]) == 0
+    assert "only one slot was measured" in capsys.readouterr().out
