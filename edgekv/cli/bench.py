@@ -53,7 +53,7 @@ class Bench:
     default=60,
     show_default=True,
     metavar="N",
-    help="About how long to measure, at most.",
+    help="About how long to measure.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with machine and versions.")
 def command(path: str, wish: Wish, seconds: int, as_json: bool) -> None:
