@@ -88,7 +88,7 @@ def advice(writing: Sequence[Writing]) -> str:
     if enough is writing[-1]:
         return (
             f"{enough.at_once} answers at once write most, {speed} together; "
-            f"it may be worth trying --slots {2 * enough.at_once}."
+            f"--slots {2 * enough.at_once} may gain more, if memory has room for it."
         )
     more = max(row.tokens_per_second for row in writing if row.at_once > enough.at_once)
     if enough.at_once == 1:

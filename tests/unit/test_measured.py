@@ -68,7 +68,7 @@ def test_the_ceiling_is_what_memory_gives_over_what_a_step_reads() -> None:
         (
             rows(10.0, 18.0, 30.0),
             "4 answers at once write most, 30.0 tokens a second together; "
-            "it may be worth trying --slots 8.",
+            "--slots 8 may gain more, if memory has room for it.",
         ),
         (
             # 90 % of 20 is 18.
