@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +25,12 @@ from edgekv.traffic.trace import Trace, read_trace
 from edgekv.tui.visible import visible
 
 if TYPE_CHECKING:
-    from edgekv.service.worker import Worker
+    from edgekv.service.measured import Measured
 
 SCHEMA = 1
 MORE_HOST_BYTES = 1024**3
 """By how much a larger host cache is tried."""
+SECONDS_TO_MEASURE = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,30 +130,27 @@ def room_of(plan: MemoryPlan) -> Room:
 
 
 async def _measure(path: str, wish: Wish) -> tuple[MemoryPlan, StepTime]:
-    from edgekv.service.conduct import Conduct
+    from edgekv.service.measuring import ALONE, Measurement
     from edgekv.service.worker import Worker
 
-    worker = Worker(path, wish, Conduct(disk_cache_bytes=0))
+    worker = Worker(path, wish, ALONE)
     if sys.stderr.isatty():
         click.echo("edgekv: measuring how fast this machine reads and writes …", err=True)
     try:
         await worker.start()
         assert worker.plan is not None
-        return worker.plan, await _step_time(worker, worker.plan.choice.slots)
+        return worker.plan, _step_time(await Measurement(worker, SECONDS_TO_MEASURE).run())
     finally:
         await worker.close()
 
 
-async def _step_time(worker: Worker, slots: int) -> StepTime:
-    from edgekv.service.speed import measure_speed, measure_together
-
-    # The first time everything is read from the file.
-    await measure_speed(worker)
-    speed = await measure_speed(worker)
-    together = await measure_together(worker, slots) if slots > 1 else 2 * speed.writing
-    with suppress(ValueError):
-        return fitted(speed.reading, speed.writing, together, max(2, slots))
-    raise Unavailable("This machine is too busy to measure; try again when it is quieter.")
+def _step_time(measured: Measured) -> StepTime:
+    first, last = measured.writing[0], measured.writing[-1]
+    reading, alone = measured.reading.tokens_per_second, first.tokens_per_second
+    if last.at_once == 1:
+        # With one slot nobody writes beside another, whatever that would take.
+        return fitted(reading, alone, alone, 2)
+    return fitted(reading, alone, last.tokens_per_second, last.at_once)
 
 
 def _load(whole: Trace, fitting: Trace, load: Trace) -> Iterator[str]:
