@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from textual.content import Content
+from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Static
 
@@ -62,6 +63,9 @@ def _stretch(run: HeldRun) -> Stretch:
 class CellMap(Static):
     """As many marks as the widget has room for; whoever holds a cell gets one at least."""
 
+    class Rescaled(Message):
+        """A mark stands for another number of cells now."""
+
     parts: reactive[tuple[Stretch, ...]] = reactive(())
 
     def render(self) -> Content:
@@ -74,6 +78,12 @@ class CellMap(Static):
         ]
         lines = [marks[start : start + width] for start in range(0, len(marks), max(1, width))]
         return Content("\n").join(map(_line, lines))
+
+    def watch_parts(self) -> None:
+        self.post_message(self.Rescaled())
+
+    def on_resize(self) -> None:
+        self.post_message(self.Rescaled())
 
     @property
     def cells_per_mark(self) -> int:

@@ -113,6 +113,10 @@ class EngineScreen(Screen[None]):
         cells = self.query_one(CellMap)
         cells.parts = tuple(stretches(report.look, words.num_cells(report)))
         self.query_one("#cells").border_subtitle = words.cell_words(report)
+
+    @on(CellMap.Rescaled)
+    def _show_key(self) -> None:
+        cells = self.query_one(CellMap)
         self.query_one(".key", Static).update(
             Content.assemble(
                 ("1", "reverse $owner-0"),
