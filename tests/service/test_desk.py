@@ -57,7 +57,7 @@ def test_a_plan_is_tried_in_a_process_of_its_own_and_taken_while_an_answer_runs(
         with pytest.raises(DoesNotFit):
             await desk.draft(Wish(memory_bytes=100_000_000))
         await desk.take(draft)
-        assert worker.plan is draft.plan
+        assert worker.plan == draft.plan
         assert await reading == "STOP" * NUM_TOKENS
         await desk.close()
         report = await worker.report()
