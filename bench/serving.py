@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -37,20 +38,23 @@ class Server:
 
 @contextlib.contextmanager
 def edgekv(model: str, *options: str, home: Path | None = None) -> Iterator[Server]:
-    """A server of its own on a free port, ended with the block.
+    """A server of its own on a free port, with its usual options, ended with the block.
 
-    It writes to `home`, where the next one finds it. Without a home nothing is written, so that
-    no measurement finds what an earlier one computed.
+    It writes to `home`, where the next one finds it. Without a home it has an empty one that goes
+    with it, so that no measurement finds what an earlier one computed.
     """
-    port = _free_port()
-    command = [sys.executable, "-m", "edgekv", "serve", model, "--port", str(port)]
-    environment = dict(os.environ)
     if home is None:
-        command += ["--disk-cache", "0"]
-    else:
-        environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+        with tempfile.TemporaryDirectory(prefix="edgekv-bench-") as folder:
+            with edgekv(model, *options, home=Path(folder)) as server:
+                yield server
+            return
+    port = _free_port()
+    command = [sys.executable, "-m", "edgekv", "serve", model, "--port", str(port), *options]
     process = subprocess.Popen(
-        [*command, *options], env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        command,
+        env=os.environ | {"EDGEKV_HOME": str(home)},
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
     )
     try:
         _wait_until_ready(process, port)
