@@ -77,6 +77,12 @@ class ModelFacts(msgspec.Struct, frozen=True):
     active_bytes: int | None = None
     """What of the weights is read to compute one token; None where its tensors were not listed."""
 
+    @property
+    def can_write(self) -> bool:
+        """Whether it continues texts; an encoder only gives vectors of them."""
+        causal = self.metadata.get(f"{self.architecture}.attention.causal")
+        return self.has_decoder and causal != "false"
+
     def can_share_prefixes(self, swa_full: bool) -> bool:
         """Whether any prefix of a sequence may be shared or cut.
 
@@ -139,6 +145,8 @@ class Opening(msgspec.Struct, frozen=True):
     choice: Choice
     use_mmap: bool = True
     adapters: tuple[Adapter, ...] = ()
+    can_write: bool = True
+    """False for models that only give vectors of texts: to decode one would end the process."""
     share_prefixes: bool = True
     """False where a cut or a share would be wrong: recurrent state, bounded windows."""
     store_path: str | None = None

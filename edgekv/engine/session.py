@@ -57,6 +57,7 @@ class Session:
         choice = opening.choice
         self._backend, self._vocabulary = backend, vocabulary
         self._choice, self._shares = choice, opening.share_prefixes
+        self._can_write = opening.can_write
         self._engine = Engine(
             backend,
             Limits(
@@ -170,6 +171,11 @@ class Session:
         return replace(start, miss=replace(start.miss, difference=words))
 
     def _request(self, submit: Submit) -> Request:
+        if not self._can_write:
+            raise InvalidValue(
+                "model",
+                "This model only gives vectors of texts; ask /v1/embeddings, or open another.",
+            )
         if submit.ignore_end and submit.sampling.grammar is not None:
             raise InvalidValue(
                 "ignore_eos", "An answer held to a format ends with it; leave out 'ignore_eos'."

@@ -33,6 +33,7 @@ class Conduct:
             choice=choice,
             use_mmap=wish.use_mmap,
             adapters=wish.adapters,
+            can_write=facts.can_write,
             share_prefixes=facts.can_share_prefixes(choice.swa_full),
             store_path=_store_path() if self.disk_cache_bytes else None,
             disk_cache_bytes=self.disk_cache_bytes,
