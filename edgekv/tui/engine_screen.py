@@ -106,8 +106,9 @@ class EngineScreen(Screen[None]):
         lines = words.slot_words(report, host.own_requests)
         self.query_one(".requests", Line).show("\n".join(lines))
         self._show_cells(report)
-        self._show_flow(report)
         await self._show_devices(report)
+        # As wide as there is room once all of that is laid out.
+        self.call_after_refresh(self._show_flow, report)
 
     def _show_cells(self, report: Report) -> None:
         cells = self.query_one(CellMap)

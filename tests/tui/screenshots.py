@@ -94,6 +94,10 @@ SCENES = {
 }
 
 
+REDRAWN_SECONDS = 0.6
+"""A screen that stayed the same for so long has shown a whole report since its last layout."""
+
+
 async def picture(name: str, size: tuple[int, int]) -> str:
     """A screen as SVG; the same each time but for styles."""
     scene, clock = SCENES[name], itertools.count()
@@ -108,8 +112,11 @@ async def picture(name: str, size: tuple[int, int]) -> str:
             await chat.shows("KV used")
             await scene.show(chat)
             await chat.shows(scene.complete)
-            await pilot.pause()
-            return app.export_screenshot(title="EdgeKV")
+            before = ""
+            while (drawn := app.export_screenshot(title="EdgeKV")) != before:
+                before = drawn
+                await pilot.pause(REDRAWN_SECONDS)
+            return drawn
 
 
 def words_of(svg: str) -> str:
