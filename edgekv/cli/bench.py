@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -17,13 +16,14 @@ from edgekv import __version__
 from edgekv.budget.sizes import counted, format_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options
+from edgekv.cli.progress import stage_line
 from edgekv.core.plan import MemoryPlan, ModelFacts
 from edgekv.service.measured import Measured, Writing, advice, ceiling
+from edgekv.service.stages import Stage
 from edgekv.tui.visible import visible
 
 if TYPE_CHECKING:
     from edgekv.models.bandwidth import Bandwidth
-    from edgekv.service.measuring import Stage
 
 SCHEMA = 1
 BAR_LENGTH = 32
@@ -72,9 +72,9 @@ def command(path: str, wish: Wish, seconds: int, as_json: bool) -> None:
 async def _bench(path: str, wish: Wish, seconds: int) -> Bench:
     from edgekv.models.bandwidth import memory_bandwidth
     from edgekv.service.devices import read_place
-    from edgekv.service.measuring import Measurement, Stage, open_to_measure
+    from edgekv.service.measuring import Measurement, open_to_measure
 
-    show = _progress()
+    show = stage_line()
     show(Stage(0, 0, "reading memory"))
     place = await read_place()
     processor = next((one.name for one in place.devices if one.kind == "cpu"), "processor")
@@ -91,19 +91,6 @@ async def _bench(path: str, wish: Wish, seconds: int) -> Bench:
             await worker.close()
     finally:
         show(Stage(0, 0, ""))
-
-
-def _progress() -> Callable[[Stage], None]:
-    """Shows on a terminal how far the measurement is, and nothing elsewhere."""
-    if not sys.stderr.isatty():
-        return lambda _: None
-
-    def show(stage: Stage) -> None:
-        done, left = "#" * stage.num_done, "." * (stage.num_stages - stage.num_done)
-        line = f"[{done}{left}] {stage.words}" if stage.words else ""
-        click.echo(f"\r\033[K{line}", err=True, nl=False)
-
-    return show
 
 
 def report(bench: Bench) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A download's progress on one line of a terminal, and silence everywhere else."""
+"""Progress on one line of a terminal, and silence everywhere else."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from edgekv.budget.sizes import format_size
 from edgekv.models.transfer import Progress
+from edgekv.service.stages import Stage
 
 BAR_LENGTH = 24
 SECONDS_BETWEEN = 0.1
@@ -43,6 +44,19 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def stage_line() -> Callable[[Stage], None]:
+    """Draws a mark for every stage, and cleans up behind the last."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return lambda _: None
+
+    def show(stage: Stage) -> None:
+        done, left = "#" * stage.num_done, "." * (stage.num_stages - stage.num_done)
+        line = f"[{done}{left}] {stage.words}" if stage.words else ""
+        click.echo(f"\r\033[K{line}", err=True, nl=False)
+
+    return show
 
 
 class ProgressLine:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
@@ -13,13 +12,14 @@ import msgspec
 
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options
+from edgekv.cli.progress import stage_line
 from edgekv.config.places import data_folder, made
 from edgekv.errors import InvalidValue, Unavailable
 from edgekv.quality.html import page
 from edgekv.quality.measures import NeedleScore
 from edgekv.quality.verdicts import Verdict
 from edgekv.service.planning import verdicts as known_verdicts
-from edgekv.service.validation import LONGEST, Scope, Stage, Validation
+from edgekv.service.validation import LONGEST, Scope, Validation
 from edgekv.tui.visible import visible
 
 USUAL = "q8_0"
@@ -53,7 +53,7 @@ def command(
     made(data_folder(), "verdicts")
     verdicts = known_verdicts()
     assert verdicts is not None, "there is a folder"
-    verdict = asyncio.run(Validation(path, wish, scope, verdicts).run(_progress()))
+    verdict = asyncio.run(Validation(path, wish, scope, verdicts).run(stage_line()))
     if html is not None:
         _write(html, page(verdict))
     if as_json:
@@ -62,21 +62,6 @@ def command(
         click.echo("\n".join(visible(line) for line in report(verdict)))
     if not verdict.passed:
         raise SystemExit(1)
-
-
-def _progress() -> Callable[[Stage], None]:
-    """Shows on a terminal how far the run is, and nothing elsewhere."""
-    if not sys.stderr.isatty():
-        return lambda _: None
-
-    def show(stage: Stage) -> None:
-        done = "#" * stage.num_done
-        left = "." * (stage.num_trials - stage.num_done)
-        click.echo(f"\r\033[K[{done}{left}] {stage.words}", err=True, nl=False)
-        if not stage.words:
-            click.echo("\r\033[K", err=True, nl=False)
-
-    return show
 
 
 def report(verdict: Verdict) -> Iterator[str]:

@@ -28,6 +28,7 @@ from edgekv.service.measured import (
     num_tokens_within,
     together,
 )
+from edgekv.service.stages import Stage
 from edgekv.service.states import LoadStep
 from edgekv.service.worker import Worker
 
@@ -42,15 +43,6 @@ ROUNDS = 3
 ALONE = Conduct(max_gap_ms=0, disk_cache_bytes=0)
 """Prompts of answers that are to be written together are read together, and nobody is spared for
 the others. Copies of conversations would take time that is not the model's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """How far a measurement is."""
-
-    num_done: int
-    num_stages: int
-    words: str
 
 
 async def open_to_measure(

@@ -30,6 +30,7 @@ from edgekv.quality.trials import LEAST_LENGTH, Trial, trials
 from edgekv.quality.verdicts import Subject, Verdict, Verdicts
 from edgekv.service.engine_client import EngineClient
 from edgekv.service.planning import Ground, plan_on, read_ground, subject_of
+from edgekv.service.stages import Stage
 
 REFERENCE = "f16"
 LONGEST = 16_384
@@ -51,15 +52,6 @@ class Scope:
     quick: bool = False
     longest: int = LONGEST
     """Tokens of the longest text, as far as the model and memory go."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """How far a run is."""
-
-    num_done: int
-    num_trials: int
-    words: str
 
 
 class Validation:
@@ -96,6 +88,7 @@ class Validation:
             ]
         finally:
             await client.close()
+        self._hear(Stage(0, 0, ""))
         return self._judge(subject, ground, together(parts))
 
     async def _prepare(self) -> tuple[Ground, Opening, Opening, int]:

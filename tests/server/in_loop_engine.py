@@ -59,39 +59,15 @@ async def fixed_plan(basis: Basis, _dry_run: object) -> MemoryPlan:
     return MemoryPlan(1, model, (DEVICE,), CHOICE, lines, 120, 1000, True, ("the test",))
 
 
-class InLoopEngine:
+class InLoopProcess:
     """What an `asyncio.subprocess.Process` is to `EngineClient`; `stdin` is the object itself."""
 
     pid = 4242
 
-    def __init__(self, library: FakeLibrary) -> None:
+    def __init__(self) -> None:
         self.stdin = self
         self.stdout = asyncio.StreamReader()
-        self.idle = asyncio.Event()
-        self._heard: asyncio.Queue[Command] = asyncio.Queue()
-        self.is_held = False
-        self.holds_open = False
-        """Stand still when a model is to be opened."""
-        self.dies_of_requests = False
-        loop = asyncio.get_running_loop()
-        self._inbox = _Inbox(lambda: loop.call_soon_threadsafe(self._wake))
-        self._engine = EngineProcess(
-            library,
-            self._inbox,
-            lambda frame: self.stdout.feed_data(encode(frame)),
-            resident_bytes=lambda: 54321,
-        )
         self._exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._is_due = False
-
-    def write(self, frame: bytes) -> None:
-        command = decode_command(frame[LENGTH_BYTES:])
-        self.is_held = self.is_held or (self.holds_open and isinstance(command, Open))
-        if self.dies_of_requests and isinstance(command, Submit):
-            self.end(-6)
-        self.idle.clear()
-        self._inbox.put(command)
-        self._heard.put_nowait(command)
 
     def close(self) -> None:
         self.end(0)
@@ -106,6 +82,35 @@ class InLoopEngine:
 
     async def wait(self) -> int:
         return await asyncio.shield(self._exit_code)
+
+
+class InLoopEngine(InLoopProcess):
+    def __init__(self, library: FakeLibrary) -> None:
+        super().__init__()
+        self.idle = asyncio.Event()
+        self._heard: asyncio.Queue[Command] = asyncio.Queue()
+        self.is_held = False
+        self.holds_open = False
+        """Stand still when a model is to be opened."""
+        self.dies_of_requests = False
+        loop = asyncio.get_running_loop()
+        self._inbox = _Inbox(lambda: loop.call_soon_threadsafe(self._wake))
+        self._engine = EngineProcess(
+            library,
+            self._inbox,
+            lambda frame: self.stdout.feed_data(encode(frame)),
+            resident_bytes=lambda: 54321,
+        )
+        self._is_due = False
+
+    def write(self, frame: bytes) -> None:
+        command = decode_command(frame[LENGTH_BYTES:])
+        self.is_held = self.is_held or (self.holds_open and isinstance(command, Open))
+        if self.dies_of_requests and isinstance(command, Submit):
+            self.end(-6)
+        self.idle.clear()
+        self._inbox.put(command)
+        self._heard.put_nowait(command)
 
     async def hears(self, kind: type[Command]) -> None:
         """Wait for the next command of that kind."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +18,10 @@ from edgekv.errors import EdgeKVError, EngineDied, Unavailable
 from edgekv.quality.verdicts import Verdict, Verdicts
 from edgekv.service.engine_client import SECONDS_OF_SILENCE, EngineClient
 from edgekv.service.engine_log import EngineLog
-from edgekv.service.validation import Scope, Stage, Validation
+from edgekv.service.stages import Stage
+from edgekv.service.validation import Scope, Validation
 from tests.fakes import FakeLibrary, FakeVocabulary
-from tests.server.in_loop_engine import InLoopEngine
+from tests.server.in_loop_engine import InLoopEngine, InLoopProcess
 
 pytestmark = pytest.mark.anyio
 
@@ -70,18 +70,14 @@ class FakeComparison:
         )
 
 
-class InLoopComparison:
-    """What an `asyncio.subprocess.Process` is to `EngineClient`."""
-
-    pid = 4243
-
+class InLoopComparison(InLoopProcess):
     def __init__(self, library: FakeComparison) -> None:
-        self._library, self.stdin, self.stdout = library, self, asyncio.StreamReader()
+        super().__init__()
+        self._library = library
         self._inbox: SimpleQueue[Command] = SimpleQueue()
         self._process = ComparisonProcess(
             library, self._inbox, lambda frame: self.stdout.feed_data(encode(frame))
         )
-        self._exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def write(self, frame: bytes) -> None:
         command = decode_command(frame[LENGTH_BYTES:])
@@ -90,20 +86,6 @@ class InLoopComparison:
             return
         self._inbox.put(command)
         self._process.turn()
-
-    def close(self) -> None:
-        self.end(0)
-
-    def kill(self) -> None:
-        self.end(-9)
-
-    def end(self, exit_code: int) -> None:
-        if not self._exit_code.done():
-            self._exit_code.set_result(exit_code)
-            self.stdout.feed_eof()
-
-    async def wait(self) -> int:
-        return await asyncio.shield(self._exit_code)
 
 
 @dataclass
@@ -178,7 +160,7 @@ async def test_an_interrupted_run_goes_on_where_it_was(bench: Bench) -> None:
 async def test_progress_tells_of_every_trial(bench: Bench) -> None:
     await bench.run()
     trials = [stage for stage in bench.stages if "tokens" in stage.words]
-    assert [(stage.num_done, stage.num_trials) for stage in trials] == [(n, 4) for n in range(4)]
+    assert [(stage.num_done, stage.num_stages) for stage in trials] == [(n, 4) for n in range(4)]
 
 
 async def test_both_contexts_must_fit_at_once(bench: Bench) -> None:
