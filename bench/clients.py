@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -93,10 +92,3 @@ def finished(answers: list[Answer | openai.APIError]) -> list[Answer]:
 def errors(answers: list[Answer | openai.APIError]) -> list[str]:
     """The distinct words of those that failed."""
     return sorted({str(answer) for answer in answers if not isinstance(answer, Answer)})
-
-
-def percentile(values: list[float], percent: int) -> float:
-    """Linear between the ranks; the only value of a list of one."""
-    if len(values) < 2:
-        return values[0]
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

@@ -9,11 +9,12 @@ import argparse
 import asyncio
 import random
 
-from bench.clients import Answer, Client, percentile
+from bench.clients import Answer, Client
 from bench.report import report
 from bench.serving import edgekv
 from bench.words import words
 from edgekv.service.messages import Message
+from edgekv.traffic.advice import percentile
 
 PRIORITIES = ("interactive", "normal", "batch")
 

@@ -21,11 +21,10 @@ from pathlib import Path
 import msgspec
 import openai
 
-from bench.clients import percentile
 from bench.report import report
 from bench.serving import Server, edgekv
 from edgekv.core.plan import Choice
-from edgekv.traffic.advice import outcome
+from edgekv.traffic.advice import outcome, percentile
 from edgekv.traffic.simulation import Room
 from edgekv.traffic.step_time import StepTime, fitted
 from edgekv.traffic.trace import Row, Trace, Traced, read_trace
