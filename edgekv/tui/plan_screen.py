@@ -101,13 +101,18 @@ class PlanScreen(Screen[None]):
 
     @on(Dial.Turned)
     def _plan_soon(self) -> None:
-        if self._timer is not None:
-            self._timer.stop()
+        self._stop_timer()
         self._timer = self.set_timer(SECONDS_AT_REST, self._plan_now)
         self.query_one(".verdict", Line).show("planning")
 
     def _plan_now(self) -> None:
+        self._stop_timer()
         self.run_worker(self._make_draft(), group="draft", exclusive=True)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
 
     async def _make_draft(self) -> None:
         assert self._desk is not None

@@ -114,6 +114,13 @@ async def test_an_opening_that_fails_is_told_and_the_plan_stays() -> None:
         await chat.shows("llama.cpp has no room for it; close something.")
 
 
+async def test_a_plan_made_now_is_not_made_again_over_what_is_said_of_it() -> None:
+    async with open_chat(WatchedWorker()) as chat:
+        screen = await opened(chat)
+        await turned(chat, screen, "left")
+        assert screen._timer is None
+
+
 async def test_a_server_that_tells_nothing_is_said_to() -> None:
     worker = WatchedWorker()
     async with open_chat(worker) as chat:
