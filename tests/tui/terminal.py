@@ -120,5 +120,12 @@ class Terminal:
         return bool(ready)
 
 
-def open_terminal(model: Path, size: tuple[int, int] = (24, 80), **env: str) -> Terminal:
+def open_terminal(
+    model: Path, home: Path, size: tuple[int, int] = (24, 80), **env: str
+) -> Terminal:
+    """A chat that keeps everything in `home`, and always says the same to the same."""
+    settings = home / "config" / "config.toml"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text("[sampling]\ntemperature = 0\n")
+    env["EDGEKV_HOME"] = str(home)
     return Terminal(str(model), "--ctx", "2048", env=env, size=size)

@@ -30,9 +30,9 @@ CTRL_C, CTRL_D, ESCAPE = "\x03", "\x04", "\x1b"
 
 
 def test_a_paste_of_three_lines_waits_for_enter_and_quitting_leaves_no_trace(
-    starter_model: Path,
+    starter_model: Path, tmp_path: Path
 ) -> None:
-    with open_terminal(starter_model) as terminal:
+    with open_terminal(starter_model, tmp_path) as terminal:
         terminal.expect(READY)
         engine = terminal.engine()
         terminal.paste("first line\nsecond line\nthird line")
@@ -44,8 +44,8 @@ def test_a_paste_of_three_lines_waits_for_enter_and_quitting_leaves_no_trace(
         assert not engine.is_running()
 
 
-def test_escape_stops_a_running_answer(starter_model: Path) -> None:
-    with open_terminal(starter_model) as terminal:
+def test_escape_stops_a_running_answer(starter_model: Path, tmp_path: Path) -> None:
+    with open_terminal(starter_model, tmp_path) as terminal:
         terminal.expect(OPEN)
         terminal.send(STORY)  # before the model is there
         terminal.expect(ANSWERING)
@@ -56,8 +56,8 @@ def test_escape_stops_a_running_answer(starter_model: Path) -> None:
         terminal.check_left_as_found()
 
 
-def test_an_answer_goes_on_after_the_engine_was_killed(starter_model: Path) -> None:
-    with open_terminal(starter_model) as terminal:
+def test_an_answer_goes_on_after_the_engine_was_killed(starter_model: Path, tmp_path: Path) -> None:
+    with open_terminal(starter_model, tmp_path) as terminal:
         terminal.expect(READY)
         terminal.send(STORY)
         terminal.expect(ANSWERING)
@@ -72,9 +72,9 @@ def test_an_answer_goes_on_after_the_engine_was_killed(starter_model: Path) -> N
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_and_the_terminal_is_as_it_was(
-    starter_model: Path, number: signal.Signals
+    starter_model: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    with open_terminal(starter_model) as terminal:
+    with open_terminal(starter_model, tmp_path) as terminal:
         terminal.expect(READY)
         engine = terminal.engine()
         terminal.send(STORY)
@@ -89,7 +89,7 @@ def test_a_signal_ends_it_and_the_terminal_is_as_it_was(
 def test_what_there_was_of_an_answer_is_there_after_the_program_was_killed(
     starter_model: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    with open_terminal(starter_model, EDGEKV_HOME=str(tmp_path)) as terminal:
+    with open_terminal(starter_model, tmp_path) as terminal:
         terminal.expect(READY)
         terminal.send(STORY)
         terminal.expect(ANSWERING)
@@ -97,7 +97,7 @@ def test_what_there_was_of_an_answer_is_there_after_the_program_was_killed(
         kept = wait_for_pieces(history)
         os.kill(terminal.process.pid, number)
         terminal.process.wait(DEADLINE_SECONDS)
-    with open_terminal(starter_model, EDGEKV_HOME=str(tmp_path)) as terminal:
+    with open_terminal(starter_model, tmp_path) as terminal:
         terminal.expect("broken off")
         assert kept.split()[0] in terminal.plain()
         terminal.expect("ended in the middle")
@@ -117,8 +117,10 @@ def wait_for_pieces(history: Path) -> str:
     raise AssertionError("nothing of the answer was written")
 
 
-def test_a_window_that_is_closed_takes_program_and_engine_with_it(starter_model: Path) -> None:
-    with open_terminal(starter_model) as terminal:
+def test_a_window_that_is_closed_takes_program_and_engine_with_it(
+    starter_model: Path, tmp_path: Path
+) -> None:
+    with open_terminal(starter_model, tmp_path) as terminal:
         terminal.expect(OPEN)
         terminal.send(STORY)
         terminal.expect(ANSWERING)
@@ -129,8 +131,8 @@ def test_a_window_that_is_closed_takes_program_and_engine_with_it(starter_model:
         assert not engine.is_running()
 
 
-def test_no_color_means_no_colour_at_all(starter_model: Path) -> None:
-    with open_terminal(starter_model, NO_COLOR="1") as terminal:
+def test_no_color_means_no_colour_at_all(starter_model: Path, tmp_path: Path) -> None:
+    with open_terminal(starter_model, tmp_path, NO_COLOR="1") as terminal:
         terminal.expect("weights")
         terminal.send(CTRL_C)
         assert terminal.wait() == 0
@@ -138,8 +140,10 @@ def test_no_color_means_no_colour_at_all(starter_model: Path) -> None:
     assert colours == []
 
 
-def test_a_dumb_terminal_gets_a_prompt_and_not_one_control_sequence(starter_model: Path) -> None:
-    with open_terminal(starter_model, TERM="dumb") as terminal:
+def test_a_dumb_terminal_gets_a_prompt_and_not_one_control_sequence(
+    starter_model: Path, tmp_path: Path
+) -> None:
+    with open_terminal(starter_model, tmp_path, TERM="dumb") as terminal:
         terminal.expect("> ")
         for _ in range(2):
             terminal.send(STORY)
@@ -163,7 +167,7 @@ def chat(*arguments: str, asked: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_pipe_gets_the_answer_and_nothing_else(starter_model: Path) -> None:
+def test_a_pipe_gets_the_answer_and_nothing_else(starter_model: Path, tmp_path: Path) -> None:
     # A model this small may run on to the end of the context, and then says so.
     question = "Which language is this?"
     done = chat(str(starter_model), "--ctx", "256", "-p", question, asked="print('hi')\n")
@@ -185,7 +189,7 @@ def test_a_question_in_quotes_comes_before_what_is_in_the_pipe(
     assert done.stdout.strip()
 
 
-def test_two_questions_are_wrong_usage(starter_model: Path) -> None:
+def test_two_questions_are_wrong_usage(starter_model: Path, tmp_path: Path) -> None:
     done = chat(str(starter_model), "One thing", "-p", "another")
     assert done.returncode == 2
     assert done.stderr.startswith("edgekv: Ask one thing: in quotes, or with -p.")
@@ -209,7 +213,7 @@ def story_in_a_pipe(model: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def test_a_reader_that_leaves_early_hears_no_complaint(starter_model: Path) -> None:
+def test_a_reader_that_leaves_early_hears_no_complaint(starter_model: Path, tmp_path: Path) -> None:
     with story_in_a_pipe(starter_model) as program:
         assert program.stdout is not None
         assert program.stderr is not None
@@ -219,7 +223,9 @@ def test_a_reader_that_leaves_early_hears_no_complaint(starter_model: Path) -> N
         assert program.wait(DEADLINE_SECONDS) == 1
 
 
-def test_control_c_ends_line_mode_with_130_and_the_engine_with_it(starter_model: Path) -> None:
+def test_control_c_ends_line_mode_with_130_and_the_engine_with_it(
+    starter_model: Path, tmp_path: Path
+) -> None:
     with story_in_a_pipe(starter_model) as program:
         assert program.stdout is not None
         assert program.stderr is not None
