@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgekv.budget.machine import MIB, Machine
+from edgekv.budget.machine import MIB, Machine, Reading
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import DeviceInfo
@@ -112,15 +112,11 @@ def _caps(sharing: Iterable[DeviceInfo]) -> tuple[DeviceCap, ...]:
 
 
 def _host_pool(sharing: list[DeviceInfo], machine: Machine, wish: Wish) -> MemoryPool:
-    available, reserve = machine.available.value, machine.reserve.value
-    if wish.reserve_bytes is not None:
-        reserve = wish.reserve_bytes
-    elif wish.memory_bytes is not None:
-        reserve = 0
-    budget = max(0, available - reserve)
+    available, reserve = machine.available.value, _host_reserve(machine, wish)
+    budget = max(0, available - reserve.value)
     source = machine.available.source
-    if reserve:
-        source += f", less a reserve of {format_size(reserve)}"
+    if reserve.value:
+        source += f", less a reserve of {format_size(reserve.value)}, {reserve.source}"
     if wish.memory_bytes is not None and wish.memory_bytes < budget:
         budget, source = wish.memory_bytes, "--memory"
     return MemoryPool(
@@ -130,6 +126,14 @@ def _host_pool(sharing: list[DeviceInfo], machine: Machine, wish: Wish) -> Memor
         budget_bytes=budget,
         source=source,
     )
+
+
+def _host_reserve(machine: Machine, wish: Wish) -> Reading:
+    if wish.reserve is not None:
+        return Reading(wish.reserve.of(machine.total.value), f"as --reserve {wish.reserve} says")
+    if wish.memory_bytes is not None:
+        return Reading(0, "--memory")
+    return machine.reserve
 
 
 def _host_notes(machine: Machine, wish: Wish) -> Iterable[str]:

@@ -13,6 +13,7 @@ import psutil
 from edgekv.budget import cgroups
 
 MIB = 1024**2
+_LEAST_RESERVED, _MOST_RESERVED = 256 * MIB, 2048 * MIB
 _MEMINFO = re.compile(r"^(\w+):\s+(\d+)", re.MULTILINE)
 
 
@@ -81,11 +82,14 @@ def system_reserve(total_bytes: int) -> Reading:
     or Jetson allocates between two looks at it; a small container has no desktop in it. The
     ceiling keeps large machines from leaving memory idle.
     """
-    floor, ceiling = min(256 * MIB, total_bytes // 8), 2048 * MIB
-    return Reading(
-        min(max(total_bytes // 16, floor), ceiling),
-        "a sixteenth of all memory, at least 256 MiB or an eighth, at most 2 GiB",
-    )
+    part, eighth = total_bytes // 16, total_bytes // 8
+    if part > _MOST_RESERVED:
+        return Reading(_MOST_RESERVED, "the most that is kept")
+    if part >= min(_LEAST_RESERVED, eighth):
+        return Reading(part, "a sixteenth of all memory")
+    if eighth < _LEAST_RESERVED:
+        return Reading(eighth, "an eighth of all memory")
+    return Reading(_LEAST_RESERVED, "the least that is kept")
 
 
 def _memory(root: Path) -> tuple[Reading, Reading]:

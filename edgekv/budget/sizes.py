@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 
 _UNITS = {
@@ -13,6 +14,33 @@ _UNITS = {
     **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)},
 }
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
+_PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,4})?)\s*%", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """What stays with the rest of the system: an amount, or a part of all memory."""
+
+    num_bytes: int = 0
+    percent: Decimal | None = None
+
+    def of(self, total_bytes: int) -> int:
+        """Bytes, on a host with so many in all."""
+        if self.percent is None:
+            return self.num_bytes
+        return int(total_bytes * self.percent / 100)
+
+    def __str__(self) -> str:
+        return format_size(self.num_bytes) if self.percent is None else f"{self.percent}%"
+
+
+def parse_reserve(text: str) -> Reserve:
+    """A size as `parse_size` reads it, or "10%". Raises `ValueError`, a sentence for the user."""
+    if match := _PERCENT.fullmatch(text.strip()):
+        return Reserve(percent=Decimal(match[1]))
+    if "%" in text:
+        raise ValueError(f"'{text}' is not a part of all memory; write it like 10%, below 100%.")
+    return Reserve(parse_size(text))
 
 
 def parse_size(text: str) -> int:

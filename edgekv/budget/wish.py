@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgekv.budget.sizes import Reserve
 from edgekv.core.plan import Adapter
 
 
@@ -25,7 +26,7 @@ class Wish:
     """The whole budget, instead of what is available now less the reserve. More than is
     available is as much as is available, and the plan says so."""
     host_cache_bytes: int | None = None
-    reserve_bytes: int | None = None
+    reserve: Reserve | None = None
     threads: int | None = None
     use_mmap: bool = True
     adapters: tuple[Adapter, ...] = ()

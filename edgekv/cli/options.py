@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from edgekv.budget.kv_types import AUTO, parse_kv_types
-from edgekv.budget.sizes import parse_size
+from edgekv.budget.sizes import Reserve, parse_reserve, parse_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.settable import Settable, model_argument
 from edgekv.core.plan import Adapter
@@ -45,6 +45,14 @@ def size(_ctx: click.Context, _param: click.Parameter, text: str) -> int | None:
     """Read bytes, written like 512MiB; `auto` becomes None."""
     try:
         return None if text == AUTO else parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def reserve(_ctx: click.Context, _param: click.Parameter, text: str) -> Reserve | None:
+    """Read bytes, or a part of all memory like 10%; `auto` becomes None."""
+    try:
+        return None if text == AUTO else parse_reserve(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -94,7 +102,7 @@ _OPTIONS = (
     _option("--gpu-layers", "gpu_layers", count(0), "N", "Layers that go to the GPU."),
     _option("--memory", "memory_bytes", size, "SIZE", "The whole budget, like 4GiB."),
     _option("--host-cache", "host_cache_bytes", size, "SIZE", "Set aside for idle conversations."),
-    _option("--reserve", "reserve_bytes", size, "SIZE", "Left to the rest of the system."),
+    _option("--reserve", "reserve", reserve, "SIZE|PART%", "Left to the rest of the system."),
     _option("--threads", "threads", count(1), "N", "CPU threads, at most those usable here."),
     click.option(
         "--lora",

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from edgekv.budget.kv_types import parse_kv_types
-from edgekv.budget.sizes import parse_size
+from edgekv.budget.sizes import parse_reserve, parse_size
 from edgekv.core.request import SamplingParams
 
 Auto: TypeAlias = Literal["auto"]
@@ -54,7 +54,7 @@ class PlanSettings(Table, frozen=True):
     host_cache: str | None = None
     """Set aside for idle conversations."""
     reserve: str | None = None
-    """Left to the rest of the system."""
+    """Left to the rest of the system: a size, or a part of all memory like `10%`."""
     threads: Count | Auto | None = None
     """CPU threads, at most those usable here."""
     mmap: bool | None = None
@@ -63,8 +63,10 @@ class PlanSettings(Table, frozen=True):
     def __post_init__(self) -> None:
         if self.kv_type is not None:
             parse_kv_types(self.kv_type)
-        for text in (self.memory, self.host_cache, self.reserve):
+        for text in (self.memory, self.host_cache):
             _check_size(text)
+        if self.reserve not in (None, "auto"):
+            parse_reserve(self.reserve)
 
 
 class SamplingSettings(Table, frozen=True):

@@ -31,6 +31,7 @@ from edgekv.budget.pressure import (
 from edgekv.budget.probe import Probe
 from edgekv.budget.replan import replan
 from edgekv.budget.room import Calm, Held, has_own_memory, margins, rooms, with_given_back
+from edgekv.budget.sizes import Reserve
 from edgekv.budget.wish import Wish
 from edgekv.core.memory_frames import Resized, Restrained
 from edgekv.core.plan import Allocation, Choice, DeviceInfo, MemoryPlan
@@ -231,12 +232,14 @@ class MemoryWatch:
         assert self._whole is not None
         given_back = with_given_back(plan, allocation, held)
         wish = self._watched.wish
-        margin = max(self._rooms[0].margin_bytes, wish.reserve_bytes or 0)
+        margin = self._rooms[0].margin_bytes
+        if wish.reserve is not None:
+            margin = max(margin, wish.reserve.of(ground.machine.total.value))
         basis = Basis(
             ground.described.facts,
             given_back.devices or ground.described.devices,
             _with_available(ground.machine, given_back.available),
-            replace(wish, reserve_bytes=margin),
+            replace(wish, reserve=Reserve(margin)),
             ground.described.resident_bytes,
             ground.tested,
         )

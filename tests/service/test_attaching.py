@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from edgekv.budget.sizes import Reserve
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import Choice
 from edgekv.errors import Unavailable
@@ -60,7 +61,7 @@ def test_a_chat_uses_the_model_of_a_running_server_unless_it_wants_another_plan(
     [
         (Wish(), True),
         (Wish(context_length=512, slots=2, kv_type_k="f16"), True),
-        (Wish(memory_bytes=1, reserve_bytes=1, host_cache_bytes=1), True),
+        (Wish(memory_bytes=1, reserve=Reserve(1), host_cache_bytes=1), True),
         (Wish(context_length=256), False),
         (Wish(kv_type_v="q8_0"), False),
         (Wish(slots=1), False),

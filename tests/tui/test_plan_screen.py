@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from edgekv.budget.sizes import Reserve
 from edgekv.budget.wish import Wish
 from edgekv.errors import ModelError
 from edgekv.tui import plan_screen, wishes
@@ -161,7 +162,7 @@ async def test_a_dial_turns_by_wheel_and_click_and_goes_home_to_auto() -> None:
         Wish(),
         Wish(context_length=3000, slots=2, gpu_layers=7),
         Wish(kv_type_k="q8_0", kv_type_v="q4_0", memory_bytes=10**9),
-        Wish(kv_type_v="q8_0", reserve_bytes=1, threads=3),
+        Wish(kv_type_v="q8_0", reserve=Reserve(1), threads=3),
     ],
 )
 def test_a_wish_survives_its_controls(wish: Wish) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from edgekv.budget.devices import Budget, MemoryPool, device_reserve, read_budget
 from edgekv.budget.machine import Machine, Reading, system_reserve
+from edgekv.budget.sizes import Reserve, parse_reserve
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import DeviceInfo
 from tests.conftest import REPOSITORY
@@ -127,8 +128,28 @@ def test_the_host_keeps_its_reserve() -> None:
 
 
 def test_the_reserve_can_be_chosen() -> None:
-    assert read_budget([], machine(8 * GIB), Wish(reserve_bytes=0)).total_bytes == 8 * GIB
-    assert read_budget([], machine(8 * GIB), Wish(reserve_bytes=9 * GIB)).total_bytes == 0
+    assert read_budget([], machine(8 * GIB), Wish(reserve=Reserve(0))).total_bytes == 8 * GIB
+    assert read_budget([], machine(8 * GIB), Wish(reserve=Reserve(9 * GIB))).total_bytes == 0
+
+
+def test_a_part_of_all_memory_can_be_the_reserve_and_the_plan_says_so() -> None:
+    host = machine(8 * GIB, total=10 * GIB)
+    budget = read_budget([], host, Wish(reserve=parse_reserve("12.5 %")))
+    assert budget.total_bytes == 8 * GIB - 5 * GIB // 4
+    assert budget.host.source.endswith("less a reserve of 1.2 GiB, as --reserve 12.5% says")
+
+
+@pytest.mark.parametrize(
+    ("total", "rule"),
+    [
+        (GIB, "an eighth of all memory"),
+        (3 * GIB, "the least that is kept"),
+        (8 * GIB, "a sixteenth of all memory"),
+        (64 * GIB, "the most that is kept"),
+    ],
+)
+def test_the_plan_says_which_bound_made_its_reserve(total: int, rule: str) -> None:
+    assert read_budget([], machine(total, total), Wish()).host.source.endswith(rule)
 
 
 def test_a_given_amount_of_memory_is_the_whole_budget() -> None:

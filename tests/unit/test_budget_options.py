@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from edgekv.budget.sizes import Reserve
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options
 
@@ -58,7 +59,7 @@ def test_every_option_reaches_its_field(model: Path) -> None:
         gpu_layers=0,
         memory_bytes=4 * GIB,
         host_cache_bytes=GIB // 2,
-        reserve_bytes=GIB,
+        reserve=Reserve(GIB),
         threads=2,
         use_mmap=False,
     )
@@ -80,6 +81,17 @@ def test_every_option_reaches_its_field(model: Path) -> None:
 )
 def test_a_size_is_read_as_written(model: Path, text: str, num_bytes: int) -> None:
     assert parse(model, "--memory", text).memory_bytes == num_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "of_eight_gib"), [("10%", 8 * GIB // 10), ("0.5 %", GIB // 25), ("1G", GIB), ("0", 0)]
+)
+def test_a_reserve_is_an_amount_or_a_part_of_all_memory(
+    model: Path, text: str, of_eight_gib: int
+) -> None:
+    wished = parse(model, "--reserve", text).reserve
+    assert wished is not None
+    assert wished.of(8 * GIB) == of_eight_gib
 
 
 def test_one_kv_type_means_keys_and_values(model: Path) -> None:
@@ -104,6 +116,10 @@ def test_half_of_a_kv_type_pair_may_be_auto(model: Path) -> None:
         ("--memory", "1e9"),
         ("--memory", ""),
         ("--memory", "٣GiB"),
+        ("--reserve", "100%"),
+        ("--reserve", "-1%"),
+        ("--reserve", "%"),
+        ("--memory", "10%"),
         ("--ctx", "0"),
         ("--ctx", "-5"),
         ("--ctx", "4k"),
