@@ -18,7 +18,7 @@ NODE_CLIENT := tests/node/node_modules/openai
 # Only warnings and errors, and on stderr: stdout belongs to the command that was asked for.
 INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help chat serve plan model test check screenshots format bundle bundle-check node fuzz clean
+.PHONY: help chat serve plan worker rpc model test check screenshots format bundle bundle-check node fuzz clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -32,9 +32,14 @@ serve: $(VENV)/run-installed $(if $(MODEL),,$(STARTER))  ## OpenAI-style server 
 plan: $(VENV)/run-installed $(if $(MODEL),,$(STARTER))  ## what would be allocated here; loads nothing
 	@$(BIN)/edgekv plan $(if $(MODEL),"$(MODEL)") $(ARGS)
 
+worker: $(VENV)/run-installed $(VENV)/rpc-built  ## lend this machine's memory to an EdgeKV on another
+	@$(BIN)/edgekv worker $(ARGS)
+
+rpc: $(VENV)/rpc-built  ## llama.cpp's RPC backend, for `edgekv worker` and --workers
+
 model: $(STARTER)  ## fetch the starter model (98 MB) and verify it
 
-test: $(VENV)/dev-installed $(STARTER) $(GEMMA)  ## the tests, real models included
+test: $(VENV)/dev-installed $(VENV)/rpc-built $(STARTER) $(GEMMA)  ## the tests, real models included
 	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
 fuzz: $(VENV)/dev-installed $(STARTER)  ## odd requests to a real server, for MINUTES=10
@@ -42,7 +47,7 @@ fuzz: $(VENV)/dev-installed $(STARTER)  ## odd requests to a real server, for MI
 
 node: $(NODE_CLIENT)  ## OpenAI's client for Node, which a test uses
 
-check: $(VENV)/dev-installed $(STARTER) $(GEMMA) $(if $(shell command -v npm),$(NODE_CLIENT))  ## everything CI checks: format, lint, types, imports, tests
+check: $(VENV)/dev-installed $(VENV)/rpc-built $(STARTER) $(GEMMA) $(if $(shell command -v npm),$(NODE_CLIENT))  ## everything CI checks: format, lint, types, imports, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -102,6 +107,11 @@ $(VENV)/llama-built: constraints.txt | $(VENV)/made
 	@echo "Installing llama.cpp; the first time it is compiled, which takes some minutes …" >&2
 	@CMAKE_ARGS='$(LLAMA_CMAKE) $(BUILD_WITH)' $(INSTALL) $(LLAMA_PIP) llama-cpp-python >&2
 	@echo '$(BUILD_WITH)' > $@
+
+$(VENV)/rpc-built: $(VENV)/llama-built packaging/build_rpc.py
+	@echo "Compiling llama.cpp's RPC backend …" >&2
+	@$(BIN)/python packaging/build_rpc.py >&2
+	@touch $@
 
 $(VENV)/run-installed: pyproject.toml constraints.txt $(VENV)/llama-built
 	@echo "Installing EdgeKV …" >&2

@@ -53,7 +53,7 @@ OPTIONS = {
 
 def main() -> None:
     asked = _arguments()
-    source = _source(asked.work)
+    source = llama_source(asked.work)
     _keep(source / "ggml/src/CMakeLists.txt", asked.variants.split())
     objects = asked.work / "objects"
     options = [f"-D{name}={value}" for name, value in OPTIONS.items()]
@@ -89,7 +89,7 @@ def _usual_variants() -> str:
     return ARM_VARIANTS if platform.machine() in {"aarch64", "arm64"} else X86_VARIANTS
 
 
-def _source(work: Path) -> Path:
+def llama_source(work: Path) -> Path:
     """llama.cpp as it came with the pinned bindings, fetched once."""
     pinned = re.search(
         r"^llama-cpp-python==(\S+)$", (REPOSITORY / "constraints.txt").read_text(), re.MULTILINE
