@@ -27,11 +27,12 @@ COMMANDS = {
     "comparison": "The process that compares KV types; started by the other commands",
     "doctor": "Say what is wrong with this machine, and what mends it",
     "engine": "The engine process; started by the other commands",
+    "fetch": "The process that gets a model; started by the models screen",
     "grammar": "The process that tries a schema; started by the other commands",
     "library": "The process that tells what llama.cpp is here; started by doctor",
     "render": "The chat template's process; started by the other commands",
 }
-HIDDEN = {"comparison", "engine", "grammar", "library", "render"}
+HIDDEN = {"comparison", "engine", "fetch", "grammar", "library", "render"}
 
 
 class LazyGroup(click.Group):

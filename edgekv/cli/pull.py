@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from edgekv.budget.sizes import format_size
-from edgekv.budget.wish import Wish
-from edgekv.errors import DoesNotFit
 from edgekv.tui.visible import visible
-
-if TYPE_CHECKING:
-    from edgekv.models.hub import Hub
-    from edgekv.models.quantisations import Chosen
 
 
 @click.command()
@@ -42,42 +33,10 @@ def print_path(path: Path) -> None:
 def get(name: str, *, anyway: bool = False) -> Path:
     """Pull what `name` means and return the file to open. Raises `EdgeKVError`."""
     from edgekv.cli.progress import ProgressLine
-    from edgekv.models.folders import pull_folder
-    from edgekv.models.hub import connect
-    from edgekv.models.pull import Wanted, check_space, missing_bytes, pull
-    from edgekv.models.wanted import choose_at_hub, read_wanted
+    from edgekv.service.getting import get_model
 
-    read_wanted(name)  # before anybody is asked
-    hub = connect()
-    chosen = choose_at_hub(hub, name)
-    wanted = Wanted(chosen.listing, chosen.quantisation, pull_folder())
-    missing = missing_bytes(hub, wanted)
-    check_space(hub, wanted)
-    if missing and not anyway:
-        _check_fit(hub, chosen)
-    if missing:
-        name, repository = chosen.quantisation.name, chosen.listing.repository
-        say(f"{name} of {repository}, {format_size(missing)} to come")
     with ProgressLine() as hear:
-        path = pull(hub, wanted, hear, lambda: say("another pull of this file goes first"))
-    if any(file.sha256 is None for file in chosen.quantisation.files):
-        say(f"{hub.host} states no hash of it, so only its size was checked")
-    return path
-
-
-def _check_fit(hub: Hub, chosen: Chosen) -> None:
-    """Raises `DoesNotFit` before anything large is transferred."""
-    from edgekv.models.remote import plan_at_hub
-    from edgekv.service.devices import read_place
-
-    async def foresee() -> None:
-        await plan_at_hub(hub, chosen, await read_place(), Wish())
-
-    try:
-        asyncio.run(foresee())
-    except DoesNotFit as error:
-        sentence = f"{error} 'edgekv pull --anyway' gets it all the same."
-        raise DoesNotFit(sentence, error.needed, error.available) from error
+        return get_model(name, hear, say, anyway=anyway)
 
 
 def say(sentence: str) -> None:

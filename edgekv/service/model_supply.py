@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
+from typing import TypeAlias
 
+from edgekv.errors import Unavailable
 from edgekv.models.bandwidth import memory_bandwidth
-from edgekv.models.folders import pull_folder
-from edgekv.models.hub import Hub, connect
 from edgekv.models.keeping import remove
-from edgekv.models.pull import Wanted, pull
-from edgekv.models.quantisations import choose
 from edgekv.models.shelf import LocalModel
 from edgekv.models.transfer import Progress
 from edgekv.models.verdicts import Verdict, judge_all
-from edgekv.models.wanted import read_wanted
 from edgekv.service.devices import read_place
+from edgekv.service.getting_frames import Came, Got, Refused, Said, read_line
+from edgekv.service.own_command import own_command
 
-
-class _Stopped(Exception):
-    """Nobody wants the pull any more."""
+Hear: TypeAlias = Callable[[Progress | str], None]
+"""Hears how far a model is, and sentences for the user."""
 
 
 class ModelSupply:
-    def __init__(self, connect_hub: Callable[[], Hub] = connect) -> None:
-        self._connect = connect_hub
+    def __init__(self) -> None:
         self.last: tuple[Verdict, ...] = ()
         """What was judged last."""
 
@@ -45,33 +41,38 @@ class ModelSupply:
         self.last = await asyncio.to_thread(judge)
         return self.last
 
-    async def get(self, name: str, hear: Callable[[Progress], None]) -> Path:
-        """Pull what `name` means; returns the file to open. `hear` is called on the loop.
+    async def get(self, name: str, hear: Hear) -> None:
+        """Pull what `name` means, if it fits this machine. Raises `EdgeKVError`.
 
-        Raises `EdgeKVError`. If it is cancelled the pull stops at its next block, and a later one
-        goes on from there.
+        If it is cancelled the pull ends at once, whatever it waits for, and a later one goes on
+        from there.
         """
-        loop, is_stopped = asyncio.get_running_loop(), threading.Event()
-
-        def tell(progress: Progress) -> None:
-            if is_stopped.is_set():
-                raise _Stopped
-            loop.call_soon_threadsafe(hear, progress)
-
-        pulling = asyncio.create_task(asyncio.to_thread(self._pull, name, tell))
+        process = await asyncio.create_subprocess_exec(
+            *own_command("fetch"),
+            name,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
         try:
-            return await asyncio.shield(pulling)
-        except asyncio.CancelledError:
-            is_stopped.set()
-            await asyncio.gather(pulling, return_exceptions=True)
-            raise
+            async for line in process.stdout:
+                match read_line(line):
+                    case Came(progress):
+                        hear(progress)
+                    case Said(sentence):
+                        hear(sentence)
+                    case Refused(sentence):
+                        raise Unavailable(sentence)
+                    case Got():
+                        return
+            raise Unavailable(f"The process that got {name} was ended; get it again to go on.")
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            # Also reads what is left in the pipe, without which the process is never done.
+            await process.communicate()
 
     async def remove(self, model: LocalModel) -> None:
         """Delete a model of ours from the disk. Raises as `keeping.remove`."""
         await asyncio.to_thread(remove, model)
-
-    def _pull(self, name: str, hear: Callable[[Progress], None]) -> Path:
-        reference = read_wanted(name)
-        hub = self._connect()
-        listing = hub.list_files(reference.repository)
-        return pull(hub, Wanted(listing, choose(listing, reference.wanted), pull_folder()), hear)

@@ -52,10 +52,10 @@ class ModelsScreen(Screen[None]):
 
     @dataclass
     class Arrived(Message):
-        """A part of a model has come."""
+        """A part of a model has come, or there is a sentence about it."""
 
         name: str
-        progress: Progress
+        news: Progress | str
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ModelsScreen.Arrived)
@@ -157,13 +157,15 @@ class ModelsScreen(Screen[None]):
 
     def action_get(self) -> None:
         assert self._chosen is not None
-        self._getting = self.run_worker(self._get(self._chosen.name), group="get")
+        name = self._chosen.name
+        self._getting = self.run_worker(self._get(name), group="get")
+        self.query_one(".legend-line", Line).show(f"looking at its hub whether {name} fits here")
         self.refresh_bindings()
 
     async def _get(self, name: str) -> None:
         sentence = f"{name} stopped; getting it again goes on from there"
         try:
-            await self._supply.get(name, lambda done: self._arrive(name, done))
+            await self._supply.get(name, lambda news: self._arrive(name, news))
             sentence = f"{name} is here"
         except EdgeKVError as error:
             sentence = str(error)
@@ -171,16 +173,20 @@ class ModelsScreen(Screen[None]):
             self._getting = None
             self.post_message(self.Ended(sentence))
 
-    def _arrive(self, name: str, progress: Progress) -> None:
-        self.post_message(self.Arrived(name, progress))
+    def _arrive(self, name: str, news: Progress | str) -> None:
+        self.post_message(self.Arrived(name, news))
 
     @on(Arrived)
     def _show_progress(self, message: Arrived) -> None:
         if self._getting is None:
             return
-        done, total = message.progress.done_bytes, message.progress.total_bytes
+        news, words = message.news, self.query_one(".legend-line", Line)
+        if isinstance(news, str):
+            words.show(news)
+            return
+        done, total = news.done_bytes, news.total_bytes
         self.query_one(Bar).stretches = (("━", "primary", done), ("─", "line", total - done))
-        self.query_one(".legend-line", Line).show(progress_words(message.name, message.progress))
+        words.show(progress_words(message.name, news))
 
     @on(Ended)
     def _show_end(self, message: Ended) -> None:

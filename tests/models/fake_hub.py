@@ -203,7 +203,8 @@ def _always_short(handler: _Handler, request: Request, content: bytes) -> None:
 
 
 def _stop_once(handler: _Handler, request: Request, content: bytes) -> None:
-    if handler.hub.tries[request.path] > 1:
+    is_header = request.range is not None and not request.range.endswith("-")
+    if is_header or handler.hub.reached.is_set():
         _send(handler, request, content)
         return
     _part(handler, request, content)

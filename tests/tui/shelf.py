@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from edgekv.models.folders import Origin
 from edgekv.models.shelf import LocalModel
 from edgekv.models.transfer import Progress
 from edgekv.models.verdicts import Outcome, Verdict
-from edgekv.service.model_supply import ModelSupply
+from edgekv.service.model_supply import Hear, ModelSupply
 from tests.tui.fakes import MIB, a_plan
 
 
@@ -64,14 +63,13 @@ class PaperSupply(ModelSupply):
     async def judged(self) -> tuple[Verdict, ...]:
         return self.shown
 
-    async def get(self, name: str, hear: Callable[[Progress], None]) -> Path:
+    async def get(self, name: str, hear: Hear) -> None:
         self.got.append(name)
         for part in (1, 2, 3, 4):
             await self.gate.acquire()
             if self.error is not None:
                 raise self.error
             hear(Progress(part * 200 * MIB, 800 * MIB))
-        return Path(f"/models/{name}.gguf")
 
     async def remove(self, model: LocalModel) -> None:
         if self.error is not None:
