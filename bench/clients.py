@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -37,51 +38,104 @@ class Answer:
 
 
 class Client:
-    def __init__(self, url: str) -> None:
+    """Asks one server. `exchanges` has every prompt in the order sent, once it has an answer."""
+
+    def __init__(self, url: str, *, remembers: bool = True) -> None:
         self._openai = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=3600)
         self._model = ""
+        self._remembers = remembers
+        self._sent: list[list[Message]] = []
+        self._answers: dict[int, Answer] = {}
+
+    @property
+    def exchanges(self) -> list[tuple[list[Message], Answer]]:
+        return [(self._sent[number], self._answers[number]) for number in sorted(self._answers)]
 
     async def ask(
-        self, chat: list[Message], max_tokens: int, **extra: Any
+        self, chat: list[Message], max_tokens: int, *, pause: float = 0.0, **extra: Any
     ) -> Answer | openai.APIError:
-        """One answer at temperature 0; `extra` are fields of the body beyond OpenAI's."""
-        if not self._model:
-            self._model = (await self._openai.models.list()).data[0].id
-        messages: Any = [{"role": m.role, "content": m.content} for m in chat]
+        """One streamed answer at temperature 0, read with `pause` seconds behind each piece.
+
+        `extra` are fields of the body beyond OpenAI's.
+        """
+        await self._know_model()
+        number = self._note(chat)
         started = time.perf_counter()
         try:
             stream = await self._openai.chat.completions.create(
-                model=self._model,
-                messages=messages,
-                max_tokens=max_tokens,
-                temperature=0,
+                **self._body(chat, max_tokens, extra),
                 stream=True,
                 stream_options={"include_usage": True},
-                extra_body=extra,
             )
-            return await _collect(stream, started)
+            answer = await _collect(stream, started, pause)
         except openai.APIError as error:
             return error
+        return self._keep(number, answer)
+
+    async def ask_whole(
+        self, chat: list[Message], max_tokens: int, **extra: Any
+    ) -> Answer | openai.APIError:
+        """The same without a stream: one time, at the end."""
+        await self._know_model()
+        number = self._note(chat)
+        started = time.perf_counter()
+        try:
+            completion = await self._openai.chat.completions.create(
+                **self._body(chat, max_tokens, extra)
+            )
+        except openai.APIError as error:
+            return error
+        (choice,) = completion.choices
+        took = time.perf_counter() - started
+        answer = _answer(
+            choice.message.content or "", [took], completion.usage, choice.finish_reason
+        )
+        return self._keep(number, answer)
+
+    async def _know_model(self) -> None:
+        if not self._model:
+            self._model = (await self._openai.models.list()).data[0].id
+
+    def _body(self, chat: list[Message], max_tokens: int, extra: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "model": self._model,
+            "messages": [{"role": m.role, "content": m.content} for m in chat],
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "extra_body": extra,
+        }
+
+    def _note(self, chat: list[Message]) -> int:
+        if self._remembers:
+            self._sent.append(list(chat))
+        return len(self._sent) - 1
+
+    def _keep(self, number: int, answer: Answer) -> Answer:
+        if self._remembers:
+            self._answers[number] = answer
+        return answer
 
 
-async def _collect(stream: openai.AsyncStream[Any], started: float) -> Answer:
+async def _collect(stream: openai.AsyncStream[Any], started: float, pause: float) -> Answer:
     text, times, finish, usage = "", [], "", None
-    async for chunk in stream:
-        usage = chunk.usage or usage
-        for choice in chunk.choices:
-            if choice.delta.content:
-                text += choice.delta.content
-                times.append(time.perf_counter() - started)
-            finish = choice.finish_reason or finish
+    async with stream:  # so that whoever is cancelled here has left
+        async for chunk in stream:
+            usage = chunk.usage or usage
+            for choice in chunk.choices:
+                if choice.delta.content:
+                    text += choice.delta.content
+                    times.append(time.perf_counter() - started)
+                finish = choice.finish_reason or finish
+            if pause:
+                await asyncio.sleep(pause)
+    return _answer(text, times or [time.perf_counter() - started], usage, finish)
+
+
+def _answer(text: str, times: list[float], usage: Any, finish: str) -> Answer:
     assert usage is not None, "a server that counts nothing cannot be measured"
     cached = usage.prompt_tokens_details and usage.prompt_tokens_details.cached_tokens
     return Answer(
-        text,
-        tuple(times) or (time.perf_counter() - started,),
-        usage.prompt_tokens,
-        cached or 0,
-        usage.completion_tokens,
-        finish,
+        text, tuple(times), usage.prompt_tokens, cached or 0, usage.completion_tokens, finish
     )
 
 

@@ -97,15 +97,14 @@ class PeakMemory:
     """The largest resident size of any engine process of the server, looked at often."""
 
     def __init__(self, server: Server) -> None:
-        self._front = psutil.Process(server.pid)
+        self._server = server
         self.peak_bytes = 0
 
     async def watch(self) -> None:
         while True:
-            for child in self._front.children():
+            if (engine := self._server.engine()) is not None:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    if child.cmdline()[-1:] == ["engine"]:
-                        self.peak_bytes = max(self.peak_bytes, child.memory_info().rss)
+                    self.peak_bytes = max(self.peak_bytes, engine.memory_info().rss)
             await asyncio.sleep(0.05)
 
 
