@@ -10,6 +10,13 @@ TESTED_VERSIONS = ("0.3.36",)
 """Releases of llama-cpp-python whose structs the adapter was checked against, the newest last."""
 
 
+BUILD_RPC = (
+    "compile it with 'make rpc' in a clone of EdgeKV, or with CMAKE_ARGS=-DGGML_RPC=ON pip install "
+    f"--force-reinstall --no-cache-dir llama-cpp-python=={TESTED_VERSIONS[-1]}"
+)
+"""How to get the backend that workers need."""
+
+
 class LibraryFacts(msgspec.Struct, frozen=True):
     version: str
     path: str

@@ -44,6 +44,8 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     free_bytes: int | None
     unified: bool = False
     """It shares the host's memory, so its bytes are not counted again."""
+    latency_ms: float | None = None
+    """A message to a worker and its answer, at best; None for devices of this machine."""
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
@@ -119,6 +121,9 @@ class Choice(msgspec.Struct, frozen=True):
     """Tokens that one text to embed may have; its context is apart from the pool. 0: none is."""
     host_experts: int = 0
     """Layers, from the first on, whose experts stay in the host's memory wherever the rest is."""
+    worker_layers: tuple[int, ...] = ()
+    """How many of `gpu_layers` each device of a worker holds, in the order of the plan's devices;
+    empty where workers hold none."""
 
     @property
     def num_seqs(self) -> int:
@@ -201,6 +206,8 @@ class PlannedDevice(msgspec.Struct, frozen=True):
     unified: bool
     source: str
     """How the numbers were read."""
+    latency_ms: float | None = None
+    """A message to a worker and its answer, at best; None for devices of this machine."""
 
 
 class CostLine(msgspec.Struct, frozen=True):

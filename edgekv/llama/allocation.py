@@ -18,6 +18,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from edgekv.core.plan import Allocation, BufferSize, Label
+from edgekv.llama import rpc
 from edgekv.llama.library import lib
 
 Lines: TypeAlias = list[tuple[int, str]]
@@ -86,6 +87,24 @@ def simulated(context: int, lines: Lines, formulas: Formulas, *, weight_bytes: i
     plain = [BufferSize("CPU", label, size) for label, size in guess if size]  # type: ignore[arg-type]
     printed = [b for b in _from_log(lines) if b.label in {"compute", "output"}]
     return Allocation((*plain, *printed))
+
+
+def without_gaps(allocation: Allocation, tensor_bytes: int) -> Allocation:
+    """The same, with a mapped file counted by the tensors that are used from there.
+
+    The library counts a mapping from the first of them to the last, with all between them that
+    lie on other devices. `tensor_bytes` is what all tensors take, wherever they are.
+    """
+    weights = [buffer for buffer in allocation.buffers if buffer.label == "weights"]
+    used = tensor_bytes - sum(buffer.bytes for buffer in weights if not buffer.mapped)
+    if all(buffer.device == "CPU" for buffer in weights):
+        return allocation
+    return Allocation(
+        tuple(
+            replace(buffer, bytes=min(buffer.bytes, used)) if buffer.mapped else buffer
+            for buffer in allocation.buffers
+        )
+    )
 
 
 def of_embeddings(allocation: Allocation, *, output_bytes: int) -> tuple[BufferSize, ...]:
@@ -158,7 +177,9 @@ def _cache_bytes(lines: Lines, kind: str) -> int:
 
 def _device(buffer_type: str) -> str:
     """The device a ggml buffer type lives on: "CPU_REPACK" and "CUDA_Host" are host memory."""
-    name = buffer_type.split("[")[0]
+    if (device := rpc.device_of(buffer_type)) is not None:
+        return device
+    name = buffer_type
     if name.endswith("_Host"):
         return "CPU"
     return name.split("_")[0]

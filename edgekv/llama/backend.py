@@ -15,7 +15,7 @@ from edgekv.core.plan import Allocation, BufferSize, Choice, DeviceInfo, ModelFa
 from edgekv.core.ports import Backend, Vocabulary
 from edgekv.core.request import SamplingParams, SeqId, Token
 from edgekv.errors import ModelError, Unavailable
-from edgekv.llama import allocation, library
+from edgekv.llama import allocation, library, rpc
 from edgekv.llama.adapters import LoadedAdapters, refuse_adapter
 from edgekv.llama.context import LlamaContext
 from edgekv.llama.embedding import EmbeddingContext
@@ -25,16 +25,13 @@ from edgekv.llama.grammar import GrammarCompiler
 from edgekv.llama.likelihoods import Likelihoods
 from edgekv.llama.model import (
     LlamaModel,
-    Placement,
     facts,
     open_with_weights,
     open_without_weights,
 )
+from edgekv.llama.placement import ALL_LAYERS, Placement
 from edgekv.llama.sampler import SamplerChain, logits_of
 from edgekv.llama.state_key import state_key
-
-ALL_LAYERS = -1
-
 
 Reopen: TypeAlias = Callable[[Choice], tuple[LlamaContext, Allocation]]
 """Opens another context on the same model, once the first is closed. Raises `ModelError`."""
@@ -134,12 +131,15 @@ class LlamaLibrary:
     The last model opened without weights is kept for the dry runs that follow its description.
     """
 
-    def __init__(self, trial_command: Sequence[str]) -> None:
-        """`trial_command` starts a process that runs `grammar_trial.main`."""
+    def __init__(self, trial_command: Sequence[str], workers: Sequence[str] = ()) -> None:
+        """`trial_command` starts a process that runs `grammar_trial.main`. `workers` (HOST:PORT)
+        lend devices; the process ends if one of them is away.
+        """
         self._trial_command = trial_command
         self._log = library.start()
+        rpc.connect(workers)
         self._sized: tuple[str, Placement, Header, LlamaModel] | None = None
-        self._has_gpu = any(device.kind != "cpu" for device in library.devices())
+        self._has_gpu = any(device.kind != "cpu" for device in library.handles())
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return library.devices()
@@ -218,7 +218,8 @@ class LlamaLibrary:
             context = LlamaContext(model.handle, opening, self._log)
         self._adapters(header, model, opening).apply(context.handle)
         formulas = _formulas(header, context, opening.choice)
-        return context, allocation.measured(context.handle, [*model_log, *lines], formulas)
+        answers = allocation.measured(context.handle, [*model_log, *lines], formulas)
+        return context, allocation.without_gaps(answers, header.spread_bytes)
 
     def _adapters(self, header: Header, model: LlamaModel, opening: Opening) -> LoadedAdapters:
         """Those of the opening, loaded once for all contexts of a model."""

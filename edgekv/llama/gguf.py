@@ -46,6 +46,15 @@ class Header:
     tensors: tuple[tuple[str, int], ...]
     """Each one's name and bytes."""
 
+    @property
+    def spread_bytes(self) -> int:
+        """What all tensors take where the output lies on another device than the words: a tensor
+        that is both is there twice.
+        """
+        sizes = dict(self.tensors)
+        is_both = "output.weight" not in sizes
+        return self.tensor_bytes + (sizes.get("token_embd.weight", 0) if is_both else 0)
+
 
 class _InitParams(ctypes.Structure):
     _fields_ = [("no_alloc", ctypes.c_bool), ("context", ctypes.c_void_p)]

@@ -13,6 +13,7 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import llama_cpp
 from llama_cpp import llama_cpp as api
@@ -127,29 +128,43 @@ def _declare_device_functions() -> None:
     lib.ggml_backend_dev_memory.restype = None
 
 
+class Handle(NamedTuple):
+    """A device that can hold a model, by ggml's pointer to it."""
+
+    pointer: int
+    kind: DeviceKind
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What it reports now."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        lib.ggml_backend_dev_memory(self.pointer, ctypes.byref(free), ctypes.byref(total))
+        # ggml's CPU device reports all memory as free, and a failed probe reports 0 of 0.
+        known = self.kind != "cpu" and total.value > 0
+        return DeviceInfo(
+            id=lib.ggml_backend_dev_name(self.pointer).decode(),
+            kind=self.kind,
+            name=lib.ggml_backend_dev_description(self.pointer).decode("utf-8", "replace"),
+            total_bytes=total.value,
+            free_bytes=free.value if known else None,
+            unified=is_unified(
+                self.kind, lib.ggml_backend_dev_type(self.pointer), platform.machine()
+            ),
+        )
+
+
 def devices() -> tuple[DeviceInfo, ...]:
     """Every device ggml reports that can hold a model. Needs `start`."""
-    found = (_device(lib.ggml_backend_dev_get(i)) for i in range(lib.ggml_backend_dev_count()))
-    return tuple(device for device in found if device is not None)
+    return tuple(handle.info for handle in handles())
 
 
-def _device(handle: int) -> DeviceInfo | None:
-    name = lib.ggml_backend_dev_name(handle).decode()
-    kind = _KINDS.get(name.rstrip("0123456789"))
-    if kind is None:  # BLAS and the like compute but hold no memory of their own
-        return None
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    lib.ggml_backend_dev_memory(handle, ctypes.byref(free), ctypes.byref(total))
-    # ggml's CPU device reports all memory as free, and a failed probe reports 0 of 0.
-    known = kind != "cpu" and total.value > 0
-    return DeviceInfo(
-        id=name,
-        kind=kind,
-        name=lib.ggml_backend_dev_description(handle).decode("utf-8", "replace"),
-        total_bytes=total.value,
-        free_bytes=free.value if known else None,
-        unified=is_unified(kind, lib.ggml_backend_dev_type(handle), platform.machine()),
-    )
+def handles() -> Iterator[Handle]:
+    """Those devices, none of them asked. Needs `start`."""
+    for number in range(lib.ggml_backend_dev_count()):
+        pointer = lib.ggml_backend_dev_get(number)
+        kind = _KINDS.get(lib.ggml_backend_dev_name(pointer).decode().rstrip("0123456789"))
+        if kind is not None:  # BLAS and the like compute but hold no memory of their own
+            yield Handle(pointer, kind)
 
 
 def is_unified(kind: DeviceKind, ggml_type: int, processor: str) -> bool:

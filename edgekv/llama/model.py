@@ -2,53 +2,29 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from llama_cpp import llama_cpp as api
 
 from edgekv.budget.active import active_bytes
 from edgekv.budget.geometry import read_geometry
-from edgekv.core.plan import Choice, ModelFacts
+from edgekv.core.plan import ModelFacts
 from edgekv.errors import ModelError
 from edgekv.llama.adapters import LoadedAdapters
 from edgekv.llama.gguf import Header
-from edgekv.llama.library import LogRecorder, lib
+from edgekv.llama.library import LogRecorder
+from edgekv.llama.placement import Placement, place
 from edgekv.llama.vocabulary import LlamaVocabulary
-
-_EXPERTS = rb"blk\.%d\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-"""The tensors that llama.cpp's own --n-cpu-moe means."""
-
-
-class Placement(NamedTuple):
-    """Where a model's layers go."""
-
-    gpu_layers: int
-    host_experts: int = 0
-    """Layers, from the first on, whose experts stay on the host. Of a token's many experts few
-    compute, so they are what a graphics device misses least.
-    """
-
-    @classmethod
-    def of(cls, choice: Choice) -> Placement:
-        return cls(choice.gpu_layers, choice.host_experts)
-
-
-class _Override(ctypes.Structure):
-    """`llama_model_tensor_buft_override`: tensors that match go into buffers of this type."""
-
-    _fields_ = [("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p)]
 
 
 class LlamaModel:
     """A `llama_model`. `handle` is its pointer until `close`."""
 
-    def __init__(self, handle: int, overrides: ctypes.Array[_Override] | None = None) -> None:
+    def __init__(self, handle: int, placed: tuple[object, ...] = ()) -> None:
         self.handle = handle
-        # The library keeps a pointer to them.
-        self._overrides = overrides
+        # The library keeps pointers into it.
+        self._placed = placed
         self.vocabulary = LlamaVocabulary(handle)
         self.adapters: LoadedAdapters | None = None
         """Those that were loaded last; the library frees them with the model."""
@@ -87,34 +63,13 @@ def open_with_weights(
 def _load(
     path: str, placement: Placement, params: api.llama_model_params, log: LogRecorder
 ) -> LlamaModel:
-    overrides = experts_on_host(placement.host_experts)
-    place(params, placement.gpu_layers)
-    params.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
+    placed = place(params, placement)
     handle = api.llama_model_load_from_file(path.encode(), params)
     if not handle:
         raise ModelError(
             f"llama.cpp cannot open {path} ({log.last_error()}); try another file of this model."
         )
-    return LlamaModel(handle, overrides)
-
-
-def place(params: api.llama_model_params, gpu_layers: int) -> None:
-    """Without layers there, no graphics device is used at all: else the library computes prompts
-    on one even so, and takes hundreds of MiB of its memory.
-    """
-    params.n_gpu_layers = gpu_layers
-    if gpu_layers == 0:
-        params.split_mode, params.main_gpu = api.LLAMA_SPLIT_MODE_NONE, -1
-
-
-def experts_on_host(num_layers: int) -> ctypes.Array[_Override]:
-    """An override for each layer, and an empty one that ends them."""
-    lib.ggml_backend_cpu_buffer_type.restype = ctypes.c_void_p
-    on_host = lib.ggml_backend_cpu_buffer_type()
-    overrides = (_Override * (num_layers + 1))()
-    for layer in range(num_layers):
-        overrides[layer] = _Override(_EXPERTS % layer, on_host)
-    return overrides
+    return LlamaModel(handle, placed)
 
 
 def facts(path: str, header: Header, model: LlamaModel) -> ModelFacts:

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, BinaryIO, TypeAlias
 
@@ -36,14 +36,14 @@ SECONDS_TO_LEAVE = 4.0
 parent waits before it kills."""
 
 
-def main() -> None:
-    """Answer for one model until stdin ends; never returns."""
+def main(workers: Sequence[str] = ()) -> None:
+    """Answer for one model until stdin ends; never returns. `workers` hold some of its layers."""
     inbox, send = _open_pipes(_leave_soon)
     from edgekv.llama.backend import LlamaLibrary
 
     process = psutil.Process()
     EngineProcess(
-        LlamaLibrary(own_command("grammar")),
+        LlamaLibrary(own_command("grammar"), workers),
         inbox,
         send,
         resident_bytes=lambda: int(process.memory_info().rss),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from edgekv.core.events import StreamEvent
 from edgekv.core.frames import (
@@ -79,13 +79,20 @@ class EngineClient:
 
     @classmethod
     async def start(
-        cls, seconds_of_silence: float = SECONDS_OF_SILENCE, *, command: str = "engine"
+        cls,
+        seconds_of_silence: float = SECONDS_OF_SILENCE,
+        *,
+        command: str = "engine",
+        workers: Sequence[str] = (),
     ) -> EngineClient:
-        """`command` is the one of EdgeKV's own that speaks frames."""
+        """`command` is the one of EdgeKV's own that speaks frames; `workers` (HOST:PORT) are
+        there and lend it devices.
+        """
         log = EngineLog()
         with log.open() as stream:
             process = await asyncio.create_subprocess_exec(
                 *own_command(command),
+                *workers,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stream,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from edgekv.core.plan import Opening
 from edgekv.llama.backend import LlamaLibrary
-from edgekv.llama.model import Placement, experts_on_host
+from edgekv.llama.placement import Placement, experts_on_host
 from edgekv.service.own_command import own_command
 from tests import tiny_models
 from tests.llama.test_adapters import SMALL, logits
