@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
+from edgekv.budget.case import Case
 from edgekv.budget.devices import Budget, read_budget
 from edgekv.budget.dry_run import Allocator, AskLibrary, DryRun
 from edgekv.budget.geometry import read_geometry
@@ -22,7 +23,7 @@ from edgekv.budget.metadata import ModelKeys
 from edgekv.budget.outcomes import Outcome
 from edgekv.budget.refusal import check_wish, known_refusal, refusal
 from edgekv.budget.report import planned_devices, planned_model
-from edgekv.budget.search import Case, best_choice, most_frugal_choice, preferred_choice
+from edgekv.budget.search import best_choice, most_frugal_choice, preferred_choice
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import DeviceInfo, MemoryPlan, ModelFacts
 
@@ -78,6 +79,7 @@ class Basis:
             threads=_threads(self.machine, self.wish),
             gpu_layers=self.wish.gpu_layers or 0,
             tested=self.tested,
+            on_processor=not self.budget.has_gpu,
         )
 
     def judge(self, dry_run: AskLibrary) -> Judge:
@@ -98,7 +100,7 @@ class Basis:
             lines=lines,
             total_bytes=total,
             budget_bytes=budget.total_bytes,
-            fits=total <= budget.total_bytes,
+            fits=judge.spare_bytes(run) >= 0,
             limits=limit_sentences(case, self.machine, budget, run.choice),
         )
 

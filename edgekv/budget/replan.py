@@ -11,11 +11,14 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from edgekv.budget.case import Case
 from edgekv.budget.dry_run import DryRun
 from edgekv.budget.estimate import estimate
 from edgekv.budget.planner import Basis, with_host_cache
-from edgekv.budget.search import Case, Spare, best_choice, most_frugal_choice
+from edgekv.budget.search import Spare, best_choice, most_frugal_choice
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
+
+_SIZES = ("context_length", "slots", "cells", "batch", "ubatch", "kept", "host_cache_bytes")
 
 
 def replan(basis: Basis, whole: Choice, opened: DryRun) -> MemoryPlan:
@@ -35,6 +38,12 @@ def replan(basis: Basis, whole: Choice, opened: DryRun) -> MemoryPlan:
         choice = whole
     run = DryRun(choice, estimate(opened, case.geometry, basis.facts.num_vocab, choice))
     return basis.plan(_as_wished(basis, choice), judge, with_host_cache(case, judge, run))
+
+
+def is_another_size_of(choice: Choice, whole: Choice) -> bool:
+    """Whether an open model can change from one to the other: what a plan for it may decide."""
+    sizes = {name: getattr(whole, name) for name in _SIZES}
+    return structs.replace(choice, **sizes) == whole
 
 
 def plan_as_opened(basis: Basis, opened: DryRun) -> MemoryPlan:
@@ -57,6 +66,7 @@ def _case(basis: Basis, choice: Choice) -> Case:
         basis.wish,
         kv_type_k=choice.kv_type_k,
         kv_type_v=choice.kv_type_v,
+        flash_attention=choice.flash_attention,
         embeddings=bool(choice.embedding_cells),
     )
     return replace(_as_wished(basis, choice), wish=wish)

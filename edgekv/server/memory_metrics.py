@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from edgekv.budget.pressure import Level
 from edgekv.service.memory_view import MemoryView
 
-STEPS = ("tight", "scarce", "critical", "smaller", "at_least", "eased", "larger")
+STEPS = ("tight", "scarce", "critical", "smaller", "at_least", "eased", "larger", "ran_out")
 
 
 def memory_families(view: MemoryView) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:

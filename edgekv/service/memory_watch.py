@@ -29,9 +29,10 @@ from edgekv.budget.pressure import (
     scarcest,
 )
 from edgekv.budget.probe import Probe
-from edgekv.budget.replan import replan
+from edgekv.budget.replan import is_another_size_of, replan
 from edgekv.budget.room import Calm, Held, has_own_memory, margins, rooms, with_given_back
 from edgekv.budget.sizes import Reserve
+from edgekv.budget.trust import Trust
 from edgekv.budget.wish import Wish
 from edgekv.core.memory_frames import Resized, Restrained
 from edgekv.core.plan import Allocation, Choice, DeviceInfo, MemoryPlan
@@ -84,6 +85,9 @@ class MemoryWatch:
         """The one that was last seen or made here. Any other is a new start."""
         self._whole: MemoryPlan | None = None
         """What the pool grows back to."""
+        self._trust = Trust()
+        self._tried_bytes = 0
+        """Of a plan that the engine was told to change to, while it does."""
         self._margins: dict[str, int] = {}
         self._pid: int | None = None
         """The process that knows of the restraint; None if the model was opened anew."""
@@ -109,6 +113,26 @@ class MemoryWatch:
         async with self._one_at_a_time:
             await self._look()
 
+    def ran_out(self) -> int:
+        """The engine ended for want of memory: how many bytes its next plan may take."""
+        plan = self._watched.plan
+        assert plan is not None
+        self._note(plan)
+        taken = max(plan.total_bytes, self._tried_bytes)
+        self._trust = self._trust.after_shortage(taken, self._clock())
+        assert self._trust.most_bytes is not None
+        self._tell("ran_out", memory_words.ran_out(self._trust.most_bytes))
+        return self._trust.most_bytes
+
+    def restarted(self) -> None:
+        """A new engine process opened the model. If in but another size, it grows back in time."""
+        plan, whole = self._watched.plan, self._whole
+        assert plan is not None
+        self._tried_bytes = 0
+        if whole is not None and is_another_size_of(plan.choice, whole.choice):
+            self._plan, self._pid, self._calm = plan, None, None
+            self._whole = plan if plan.choice == whole.choice else whole
+
     async def _look(self) -> None:
         plan, allocation, pid = self._watched.plan, self._watched.allocation, self._watched.open_pid
         if plan is None or allocation is None or pid is None:
@@ -130,7 +154,7 @@ class MemoryWatch:
             await self._shrink(held)
             self._calm = None
         elif (least := self._least_of_a_long_calm(held, now)) is not None:
-            await self._grow(least)
+            await self._grow(least, now)
 
     def view(self) -> MemoryView:
         """For people and Prometheus: how things stand as of the last look."""
@@ -151,6 +175,7 @@ class MemoryWatch:
     def _note(self, plan: MemoryPlan) -> None:
         if plan is not self._plan:
             self._plan = self._whole = plan
+            self._trust = Trust()
             self._margins, self._pid = margins(plan), None
             self._is_at_its_least = False
 
@@ -178,7 +203,7 @@ class MemoryWatch:
         assert self._plan is not None
         before = self._plan
         if plan.total_bytes < before.total_bytes:
-            resized = await self._resize(plan.choice)
+            resized = await self._resize(plan)
             if resized.allocation is not None:
                 assert self._plan is not None
                 saved = before.total_bytes - self._plan.total_bytes
@@ -192,7 +217,7 @@ class MemoryWatch:
     def _least_of_a_long_calm(self, held: Held, now: float) -> Held | None:
         """What a smaller pool may grow into; None if the calm has not been long enough."""
         if self._plan is self._whole or self._outlook.level is not Level.CALM:
-            self._calm = None
+            self._calm, self._trust = None, self._trust.under_pressure(now)
             return None
         self._calm = self._calm.with_look(held) if self._calm else Calm(now, held)
         if now - self._calm.since_seconds < SECONDS_TO_GROW:
@@ -200,26 +225,31 @@ class MemoryWatch:
         least, self._calm = self._calm.least, None
         return least
 
-    async def _grow(self, held: Held) -> None:
+    async def _grow(self, held: Held, now: float) -> None:
         allocation = self._watched.allocation
         assert self._plan is not None
         assert self._whole is not None
         assert allocation is not None
         before, whole = self._plan.choice, self._whole.choice
-        choice = whole
-        if asks_for_less(rooms(self._whole, allocation, held, self._margins)):
-            choice = self._replanned(held).choice
-        gain = choice.cells - before.cells
-        if choice == whole or gain * LEAST_GROWTH >= whole.cells:
+        trust, plan = self._trust, self._whole
+        self._trust = trust.after_quiet(self._whole.total_bytes, now)
+        is_short = asks_for_less(rooms(self._whole, allocation, held, self._margins))
+        if is_short or self._trust.most_bytes is not None:
+            plan = self._replanned(held)
+        gain = plan.choice.cells - before.cells
+        # More trust is a step of its own, however small.
+        least = 1 if trust is not self._trust else whole.cells / LEAST_GROWTH
+        if plan.choice == whole or gain >= least:
             self._is_at_its_least = False
-            resized = await self._resize(choice)
+            resized = await self._resize(plan)
             if resized.choice == whole:
                 self._whole = self._plan
             self._tell("larger", memory_words.larger(before, resized, whole))
 
-    async def _resize(self, choice: Choice) -> Resized:
-        self._sized_at = self._clock()
-        resized = await self._watched.resize(choice)
+    async def _resize(self, plan: MemoryPlan) -> Resized:
+        self._sized_at, self._tried_bytes = self._clock(), plan.total_bytes
+        resized = await self._watched.resize(plan.choice)
+        self._tried_bytes = 0
         self._plan = self._watched.plan  # its own doing, so the whole stays what it was
         return resized
 
@@ -231,7 +261,7 @@ class MemoryWatch:
         assert allocation is not None
         assert self._whole is not None
         given_back = with_given_back(plan, allocation, held)
-        wish = self._watched.wish
+        wish, most_bytes = self._watched.wish, self._trust.most_bytes
         margin = self._rooms[0].margin_bytes
         if wish.reserve is not None:
             margin = max(margin, wish.reserve.of(ground.machine.total.value))
@@ -239,7 +269,9 @@ class MemoryWatch:
             ground.described.facts,
             given_back.devices or ground.described.devices,
             _with_available(ground.machine, given_back.available),
-            replace(wish, reserve=Reserve(margin)),
+            replace(
+                wish, reserve=Reserve(margin), memory_bytes=_less(wish.memory_bytes, most_bytes)
+            ),
             ground.described.resident_bytes,
             ground.tested,
         )
@@ -249,6 +281,11 @@ class MemoryWatch:
         self._counts[step] += 1
         self._steps.append(sentence)
         _log.warning("%s", sentence)
+
+
+def _less(one: int | None, other: int | None) -> int | None:
+    """The smaller amount; None is no bound."""
+    return min((amount for amount in (one, other) if amount is not None), default=None)
 
 
 def _with_available(machine: Machine, num_bytes: int) -> Machine:

@@ -33,6 +33,13 @@ def at_least(choice: Choice, room: Room) -> str:
     )
 
 
+def ran_out(most_bytes: int) -> str:
+    return (
+        f"The engine ran out of memory, so it is started again with a plan of at most "
+        f"{format_size(most_bytes)}; if all stays quiet it grows back, step by step."
+    )
+
+
 def larger(before: Choice, resized: Resized, whole: Choice) -> str:
     now = resized.choice
     return (

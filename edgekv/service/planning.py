@@ -14,9 +14,9 @@ from edgekv.budget.machine import Machine, Reading
 from edgekv.budget.outcomes import Outcome
 from edgekv.budget.planner import Basis, plan_memory
 from edgekv.budget.probe import Probe
-from edgekv.budget.replan import plan_as_opened
+from edgekv.budget.replan import plan_as_opened, replan
 from edgekv.budget.room import Held, margins, rooms
-from edgekv.budget.sizes import format_size
+from edgekv.budget.sizes import Reserve, format_size
 from edgekv.budget.wish import Wish
 from edgekv.config.places import data_folder
 from edgekv.core.frames import Describe, Described, DryRun, DryRunDone, Opened
@@ -77,13 +77,39 @@ async def plan_on(client: EngineClient, ground: Ground, wish: Wish) -> MemoryPla
     """The best plan that keeps the wish; `client` answers the dry runs. Raises `DoesNotFit`,
     `InvalidValue` or `ModelError`.
     """
+    return await plan_memory(_basis(ground, wish), _allocator_of(client))
 
+
+def _allocator_of(client: EngineClient) -> dry_runs.AskLibrary:
     async def dry_run(opening: Opening) -> Allocation:
         reply = await client.call(lambda call: DryRun(call, opening))
         assert isinstance(reply, DryRunDone)
         return reply.allocation
 
-    return await plan_memory(_basis(ground, wish), dry_run)
+    return dry_run
+
+
+async def plan_less(
+    client: EngineClient, ground: Ground, wish: Wish, opened: dry_runs.DryRun, most_bytes: int
+) -> MemoryPlan:
+    """The best plan that takes no more than `most_bytes`. If one fits that is but another size of
+    what was open, it is that, for then cells on disk go on to be of use. Raises as `plan_on`.
+    """
+    less = replace(
+        wish,
+        memory_bytes=min(most_bytes, wish.memory_bytes or most_bytes),
+        reserve=wish.reserve or _usual_reserve(ground, wish),
+    )
+    plan = replan(_basis(ground, less), opened.choice, opened)
+    if not plan.fits:
+        return await plan_on(client, ground, less)
+    run = await _basis(ground, wish).judge(_allocator_of(client)).run(plan.choice)
+    return plan_opened(ground, wish, run.choice, run.allocation)
+
+
+def _usual_reserve(ground: Ground, wish: Wish) -> Reserve | None:
+    """What a plan leaves to others where the user neither said that nor its whole size."""
+    return Reserve(ground.machine.reserve.value) if wish.memory_bytes is None else None
 
 
 async def plan_again(

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
+from edgekv.budget.dry_run import DryRun
 from edgekv.budget.machine import Machine
 from edgekv.budget.probe import HERE, Probe
 from edgekv.budget.wish import Wish
@@ -24,11 +24,12 @@ from edgekv.core.memory_frames import Resize, Resized
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, ModelFacts
 from edgekv.core.request import RequestId, TextPrompt
 from edgekv.errors import DoesNotFit, EdgeKVError, EngineDied, ModelError, Unavailable
+from edgekv.service import planning
 from edgekv.service.conduct import AS_USUAL, Conduct
 from edgekv.service.drafts import Desk, Draft
 from edgekv.service.engine_client import EngineClient, Interrupted
 from edgekv.service.memory_watch import MemoryWatch
-from edgekv.service.planning import Ground, held_to, plan_again, plan_on, plan_opened, read_ground
+from edgekv.service.planning import Ground
 from edgekv.service.questions import Questions
 from edgekv.service.recovery import Recovery, Stream
 from edgekv.service.report import Report
@@ -36,9 +37,6 @@ from edgekv.service.states import LoadStep as LoadStep
 from edgekv.service.states import State as State
 from edgekv.service.unread import read_ahead
 from edgekv.service.warm import as_read_by, pin
-
-SHARE_AFTER_SHORTAGE = 0.8
-"""What an engine that ran out of memory gets of its plan the next time."""
 
 _log = logging.getLogger(__name__)
 
@@ -175,7 +173,9 @@ class Worker:
             if resized.allocation is not None:
                 assert self.ground is not None
                 self.allocation = resized.allocation
-                self.plan = plan_opened(self.ground, self.wish, resized.choice, resized.allocation)
+                self.plan = planning.plan_opened(
+                    self.ground, self.wish, resized.choice, resized.allocation
+                )
             return resized
 
     async def report(self) -> Report:
@@ -217,10 +217,10 @@ class Worker:
             self.conduct.recorder.close()
 
     async def _plan(self, client: EngineClient, machine: Machine) -> MemoryPlan:
-        self.ground = await read_ground(client, self.path, machine)
+        self.ground = await planning.read_ground(client, self.path, machine)
         self.facts = self.ground.described.facts
         self._enter(State.PLANNING)
-        self.plan = await plan_on(client, self.ground, self.wish)
+        self.plan = await planning.plan_on(client, self.ground, self.wish)
         return self.plan
 
     async def _measure_again(self) -> None:
@@ -228,7 +228,7 @@ class Worker:
         assert self._client is not None
         assert self.ground is not None
         assert self.plan is not None
-        self.ground, self.plan = await plan_again(
+        self.ground, self.plan = await planning.plan_again(
             self._client, self.ground, self.wish, self.plan, self._probe
         )
 
@@ -245,7 +245,7 @@ class Worker:
         assert isinstance(reply, Opened)
         self.allocation = reply.allocation
         if self.ground is not None:
-            self.plan = held_to(self.ground, self.wish, self.plan, reply)
+            self.plan = planning.held_to(self.ground, self.wish, self.plan, reply)
         await pin(self._client, self._pinned, is_first_time=is_first_time)
         self._enter(State.READY)
 
@@ -270,6 +270,7 @@ class Worker:
             if needs_less:
                 await self._plan_smaller(self._client, machine)
             await self._open()
+            self.watch.restarted()
         except EdgeKVError as error:
             # A process without a model is of no use; the next request tries again from here.
             await self._client.close()
@@ -279,12 +280,13 @@ class Worker:
     async def _plan_smaller(self, client: EngineClient, machine: Machine) -> None:
         """A plan for less memory, or the same one where what the user fixed leaves no choice."""
         assert self.plan is not None
-        smaller = int(self.plan.total_bytes * SHARE_AFTER_SHORTAGE)
-        before, self.wish = self.wish, replace(self.wish, memory_bytes=smaller)
+        assert self.allocation is not None
+        opened, most_bytes = DryRun(self.plan.choice, self.allocation), self.watch.ran_out()
+        self._enter(State.PLANNING)
+        self.ground = await planning.read_ground(client, self.path, machine)
         try:
-            await self._plan(client, machine)
+            self.plan = await planning.plan_less(client, self.ground, self.wish, opened, most_bytes)
         except DoesNotFit as error:
-            self.wish = before
             _log.warning("The engine ran out of memory and no smaller plan fits: %s", error)
 
     async def _give_up(self) -> None:

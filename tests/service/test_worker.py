@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from edgekv.budget.replan import is_another_size_of
 from edgekv.budget.wish import Wish
 from edgekv.config.places import log_folder
 from edgekv.core.events import Delta, Finished, FinishReason, Started
@@ -166,6 +167,8 @@ def test_an_engine_that_ran_out_of_memory_starts_again_smaller(starter_model: Pa
         events = [event async for event in worker.stream(always_stop("a", 3))]
         assert isinstance(events[-1], Finished)
         assert worker.plan.total_bytes <= before.total_bytes * 0.8
+        assert is_another_size_of(worker.plan.choice, before.choice)
+        assert worker.watch.view().cells_at_first == before.choice.cells
         await worker.close()
 
     asyncio.run(run())

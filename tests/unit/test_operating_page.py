@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from edgekv.budget.pressure import BOUNDS, SECONDS_TO_EASE, STALLS, Level, Room, restraint
+from edgekv.budget.trust import SECONDS_OF_QUIET, SHARE_AFTER_SHORTAGE
 from edgekv.core.memory_frames import Resized, Restrained
 from edgekv.core.plan import Allocation
 from edgekv.service import memory_words
@@ -37,6 +38,7 @@ def level(before: Level, now: Level, spare: int, freed: Restrained = NOTHING) ->
         level(Level.SCARCE, Level.TIGHT, 350),
         level(Level.TIGHT, Level.CALM, 500),
         memory_words.larger(SMALL, Resized(1, WHOLE, Allocation(()), 0), WHOLE),
+        memory_words.ran_out(820 * MIB),
     ],
 )
 def test_every_sentence_stands_there_as_it_is_logged(sentence: str) -> None:
@@ -56,3 +58,5 @@ def test_the_table_has_the_figures_of_the_program() -> None:
         assert bounds.leave == bounds.enter + 1 / 8
         assert stall == (f"{STALLS[one].enter:g} %" if one in STALLS else "never")
     assert f"over {SECONDS_TO_EASE:g} seconds" in PAGE
+    assert f"After {SECONDS_OF_QUIET:g} seconds of calm" in PAGE
+    assert (SHARE_AFTER_SHORTAGE, "at most 4/5 of what ran out" in PAGE) == (4 / 5, True)
