@@ -52,6 +52,11 @@ class Load:
             for _ in range(num_callers):
                 group.create_task(self._call_again_and_again())
 
+    @property
+    def num_ended(self) -> int:
+        """Requests that got an answer, to its end."""
+        return self.outcomes["whole"]
+
     def stop(self) -> None:
         self._goes_on = False
 

@@ -22,7 +22,10 @@ class Answer:
     cached_tokens: int
     """Prompt tokens that were not computed, by the server's own account."""
     answer_tokens: int
+    """By the server's account, or else the pieces that came."""
     finish: str
+    counted: bool
+    """Whether the server gave an account at all. If not, the tokens of the prompt are unknown: 0."""
 
     @property
     def first_token(self) -> float:
@@ -132,11 +135,11 @@ async def _collect(stream: openai.AsyncStream[Any], started: float, pause: float
 
 
 def _answer(text: str, times: list[float], usage: Any, finish: str) -> Answer:
-    assert usage is not None, "a server that counts nothing cannot be measured"
+    if usage is None:
+        return Answer(text, tuple(times), 0, 0, len(times), finish, counted=False)
     cached = usage.prompt_tokens_details and usage.prompt_tokens_details.cached_tokens
-    return Answer(
-        text, tuple(times), usage.prompt_tokens, cached or 0, usage.completion_tokens, finish
-    )
+    prompt, answer = usage.prompt_tokens, usage.completion_tokens
+    return Answer(text, tuple(times), prompt, cached or 0, answer, finish, counted=True)
 
 
 def finished(answers: list[Answer | openai.APIError]) -> list[Answer]:

@@ -54,6 +54,7 @@ class Trouble:
     """What is done to a server."""
 
     server: Server
+    load: Load
     num_kills: int = 0
     num_full_disks: int = 0
 
@@ -66,8 +67,13 @@ class Trouble:
         limit_files(self.server, None)
 
     async def _kill(self) -> None:
+        """Not before all who saw the last kill have gone on: a request that an engine dies of
+        while it runs alone is not tried again, rightly."""
         while True:
+            ended = self.load.num_ended
             await asyncio.sleep(SECONDS_BETWEEN_KILLS)
+            while self.load.num_ended < ended + SLOTS + QUEUE:
+                await asyncio.sleep(1)
             kill_engine(self.server)
             self.num_kills += 1
 
@@ -112,7 +118,7 @@ async def soak(server: Server, seconds: float) -> Soaked:
     asyncio.get_running_loop().call_later(1, first.stop)
     await first.run(1)
     before = await idle(server)
-    watch, trouble = Watch(server), Trouble(server)
+    watch, trouble = Watch(server), Trouble(server, load)
     watching = asyncio.create_task(watch.run())
     calling = asyncio.create_task(load.run(NUM_CALLERS))
     await trouble.run(ROUGH * seconds)
@@ -153,9 +159,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", default="models/SmolLM2-135M-Instruct.Q4_1.gguf")
     parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="edgekv-soak-") as folder:
-        with edgekv(options.model, *OPTIONS, home=Path(folder)) as server:
+        with edgekv(options.model, *OPTIONS, *options.serve, home=Path(folder)) as server:
             soaked = asyncio.run(soak(server, 60 * options.minutes))
             children = server.processes()
         found = faults(soaked, options.minutes)
