@@ -25,7 +25,7 @@ class Answer:
     """By the server's account, or else the pieces that came."""
     finish: str
     counted: bool
-    """Whether the server gave an account at all. If not, the tokens of the prompt are unknown: 0."""
+    """Whether the server gave an account. If not, the tokens of the prompt are unknown: 0."""
 
     @property
     def first_token(self) -> float:
