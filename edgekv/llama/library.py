@@ -19,6 +19,7 @@ import llama_cpp
 from llama_cpp import llama_cpp as api
 
 from edgekv.core.library import TESTED_VERSIONS
+from edgekv.budget.nvidia import driver, read_nvidia, with_second_opinion
 from edgekv.core.plan import DeviceInfo, DeviceKind
 from edgekv.errors import Unavailable
 from edgekv.llama.layout import check_layout
@@ -38,6 +39,7 @@ _KINDS: dict[str, DeviceKind] = {
     "Vulkan": "vulkan",
     "RPC": "rpc",
 }
+_ON_A_BUS: tuple[DeviceKind, ...] = ("cuda", "vulkan")
 _INTEGRATED_GPU = 2  # GGML_BACKEND_DEVICE_TYPE_IGPU
 
 _log = logging.getLogger("edgekv.llama")
@@ -81,7 +83,9 @@ class LogRecorder:
 
 
 def start() -> LogRecorder:
-    """Initialise llama.cpp. Raises `Unavailable` for a release nobody has checked."""
+    """Initialise llama.cpp. Raises `Unavailable` for a release nobody has checked, and where none
+    of its libraries runs on this processor.
+    """
     version = llama_cpp.__version__
     if version not in TESTED_VERSIONS:
         raise Unavailable(
@@ -94,6 +98,11 @@ def start() -> LogRecorder:
     _load_backends()
     api.llama_backend_init()
     _declare_device_functions()
+    if not any(handle.kind == "cpu" for handle in handles()):
+        raise Unavailable(
+            f"None of llama.cpp's libraries in {folder()} runs on this processor; compile one for "
+            "it: make chat (in a clone of EdgeKV)."
+        )
     return recorder
 
 
@@ -126,6 +135,22 @@ def _declare_device_functions() -> None:
     size = ctypes.POINTER(ctypes.c_size_t)
     lib.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, size, size]
     lib.ggml_backend_dev_memory.restype = None
+    lib.ggml_backend_dev_get_props.argtypes = [ctypes.c_void_p, ctypes.POINTER(Properties)]
+    lib.ggml_backend_dev_get_props.restype = None
+
+
+class Properties(ctypes.Structure):
+    """`ggml_backend_dev_props`."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("description", ctypes.c_char_p),
+        ("memory_free", ctypes.c_size_t),
+        ("memory_total", ctypes.c_size_t),
+        ("type", ctypes.c_int),
+        ("device_id", ctypes.c_char_p),
+        ("caps", ctypes.c_bool * 4),
+    ]
 
 
 class Handle(NamedTuple):
@@ -150,12 +175,21 @@ class Handle(NamedTuple):
             unified=is_unified(
                 self.kind, lib.ggml_backend_dev_type(self.pointer), platform.machine()
             ),
+            address=(self.properties.device_id or b"").decode() if self.kind in _ON_A_BUS else "",
         )
+
+    @property
+    def properties(self) -> Properties:
+        """Valid as long as the library is loaded."""
+        properties = Properties()
+        lib.ggml_backend_dev_get_props(self.pointer, ctypes.byref(properties))
+        return properties
 
 
 def devices() -> tuple[DeviceInfo, ...]:
     """Every device ggml reports that can hold a model. Needs `start`."""
-    return tuple(handle.info for handle in handles())
+    drivers, visible = read_nvidia(driver()), os.environ.get("CUDA_VISIBLE_DEVICES")
+    return tuple(with_second_opinion(handle.info, drivers, visible) for handle in handles())
 
 
 def handles() -> Iterator[Handle]:

@@ -36,6 +36,13 @@ def test_a_release_that_nobody_checked_is_refused_by_name(monkeypatch: pytest.Mo
         library.start()
 
 
+def test_a_build_with_nothing_for_this_processor_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build for many processors loads what runs here, which may be nothing, without a word."""
+    monkeypatch.setattr(library, "handles", lambda: iter(()))
+    with pytest.raises(Unavailable, match=r"None of llama\.cpp's .* this processor; compile one"):
+        library.start()
+
+
 def test_the_project_asks_for_no_other_releases_than_those_checked() -> None:
     needed: Requirement = next(r for r in requirements() if r.name == "llama-cpp-python")
     checked = TESTED_VERSIONS
