@@ -14,12 +14,13 @@ import argparse
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from libraries import gather
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 X86_VARIANTS = (
@@ -31,8 +32,6 @@ APPLE_VARIANTS = "apple_m1 apple_m2_m3 apple_m4"
 
 # RPATH, not RUNPATH: a libllama of LD_LIBRARY_PATH must not come before the one beside us.
 LINKING = "-Wl,--disable-new-dtags" if sys.platform == "linux" else ""
-NUMBERED = re.compile(r"(\.so)\.\d+$|\.\d+(?=\.dylib$)")
-"""libggml.so.0, libggml.0.dylib: what a library is called by those that were linked with it."""
 OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release",
     "BUILD_SHARED_LIBS": "ON",
@@ -70,7 +69,7 @@ def main() -> None:
         "ggml",
     )
     built = objects / "bin"
-    _collect(built / "Release" if sys.platform == "win32" else built, asked.out)
+    gather(built / "Release" if sys.platform == "win32" else built, asked.out)
 
 
 def _arguments() -> argparse.Namespace:
@@ -124,26 +123,6 @@ def _keep(cmake_file: Path, variants: Sequence[str]) -> None:
     text = cmake_file.read_text()
     line = r"^( *)(?:# )?(?=ggml_add_cpu_backend_variant\((\S+?)[ )])(.*)$"
     cmake_file.write_text(re.sub(line, chosen, text, flags=re.MULTILINE))
-
-
-def _collect(built: Path, out: Path) -> None:
-    """Each library once, stripped, by the name that others need; a link for the bindings."""
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    for library in sorted(built.iterdir()):
-        if library.is_symlink() and NUMBERED.search(library.name):
-            copy = shutil.copy2(library.resolve(), out / library.name)
-            (out / NUMBERED.sub(_plain, library.name)).symlink_to(library.name)
-        elif not library.is_symlink() and library.suffix in {".so", ".dylib", ".dll"}:
-            copy = shutil.copy2(library, out / library.name)
-        else:
-            continue
-        if sys.platform == "linux":
-            _run("strip", "--strip-unneeded", copy)
-
-
-def _plain(number: re.Match[str]) -> str:
-    return number[1] or ""
 
 
 def _run(*command: object) -> None:

@@ -1,6 +1,7 @@
 """Makes the bundle of this machine: EdgeKV as a folder, as an archive of it, and as one file.
 
     python packaging/bundle.py --libraries build/llama [--model models/STARTER.gguf] [--out dist]
+    python packaging/bundle.py      # with the llama.cpp of this environment, for this processor
 
 Needs the environment of the checks (`make check` makes it). On Linux the result runs wherever the
 C library is at least as new as here, so build in packaging/linux.sh's old one to give it away.
@@ -16,7 +17,10 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
+
+from libraries import gather
 
 PACKAGING = Path(__file__).resolve().parent
 SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
@@ -24,25 +28,38 @@ SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 
 def main() -> None:
     asked = _arguments()
-    environment = {"EDGEKV_LLAMA_LIBRARIES": str(asked.libraries.resolve())}
+    work = asked.out.resolve().parent / "build"
+    libraries = asked.libraries or _installed(work / "installed")
+    environment = {"EDGEKV_LLAMA_LIBRARIES": str(libraries.resolve())}
     if asked.model is not None:
         environment["EDGEKV_BUNDLE_MODEL"] = str(asked.model.resolve())
     build = [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"]
-    places = ["--distpath", asked.out, "--workpath", asked.out.parent / "build/bundle"]
+    places = ["--distpath", asked.out, "--workpath", work / "bundle"]
     subprocess.run(
         [*build, *places, PACKAGING / "edgekv.spec"], check=True, env=os.environ | environment
     )
     name = f"edgekv-{_version()}-{SYSTEMS[sys.platform]}-{platform.machine().lower()}"
+    if asked.libraries is None:
+        name += "-native"  # nothing to give away
     pack = _pack_zip if sys.platform == "win32" else _pack_tar
     print(pack(asked.out / "edgekv", asked.out, name))  # noqa: T201
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--libraries", type=Path, required=True, help="from build_library.py")
+    parser.add_argument("--libraries", type=Path, help="from build_library.py")
     parser.add_argument("--model", type=Path, help="a .gguf file that travels along")
     parser.add_argument("--out", type=Path, default=PACKAGING.parent / "dist")
     return parser.parse_args()
+
+
+def _installed(folder: Path) -> Path:
+    """The libraries of this environment, gathered in `folder`. Loading them is not needed."""
+    bindings = find_spec("llama_cpp")
+    assert bindings is not None
+    assert bindings.origin is not None
+    gather(Path(bindings.origin).parent / "lib", folder)
+    return folder
 
 
 def _version() -> str:

@@ -1,4 +1,4 @@
-"""PyInstaller: llama.cpp's libraries, from the build that packaging/edgekv.spec names.
+"""PyInstaller: llama.cpp's libraries, as packaging/bundle.py gathered them.
 
 The bindings open libllama by its path in their own folder, and ggml looks for the library of a
 processor beside itself, so all of them stay together in llama_cpp/lib. PyInstaller's own search
@@ -10,14 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from PyInstaller.utils.hooks import get_package_paths
+_folder = Path(os.environ["EDGEKV_LLAMA_LIBRARIES"])
 
-_built = os.environ.get("EDGEKV_LLAMA_LIBRARIES")
-_folder = Path(_built) if _built else Path(get_package_paths("llama_cpp")[1]) / "lib"
-
-binaries = [
-    (str(path), "llama_cpp/lib")
-    for path in sorted(_folder.iterdir())
-    if ".so" in path.suffixes or path.suffix in {".dylib", ".dll"}
-]
+binaries = [(str(path), "llama_cpp/lib") for path in sorted(_folder.iterdir())]
 hiddenimports = ["llama_cpp.llama_cpp"]

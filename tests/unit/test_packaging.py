@@ -34,7 +34,9 @@ def script(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PACKAGING)  # as if it were run: it may import those beside it
+        spec.loader.exec_module(module)
     return module
 
 
@@ -123,32 +125,55 @@ def test_what_is_not_wanted_of_ggmls_variants_is_left_out(tmp_path: Path) -> Non
     )
 
 
+FULL = ("libggml.so.0.25.3", "libllama.so.0.5.0", "libmtmd.so.0.5.0")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the names are those of Linux")
-def test_each_library_is_collected_once_under_the_name_that_others_need(
+@pytest.mark.parametrize("are_links", [True, False], ids=["a build", "an installed package"])
+def test_each_library_is_gathered_once_under_the_name_that_others_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, are_links: bool
+) -> None:
+    built, out = tmp_path / "bin", tmp_path / "out"
+    built.mkdir()
+    for name in (*FULL, "libggml-cpu-armv8.2_1.so", "libggml-rpc-0.3.36.so", "llama.a"):
+        (built / name).write_text(name)
+    for full in FULL:
+        plain, _, number = full.partition(".so")
+        for other in (f"{plain}.so", f"{plain}.so.{number[1]}"):
+            (built / other).symlink_to(full) if are_links else (built / other).write_text(full)
+    libraries = script("libraries")
+    monkeypatch.setattr(libraries.subprocess, "run", lambda *_, **__: None)
+    libraries.gather(built, out)
+    found = {p.name: p.readlink().name if p.is_symlink() else p.read_text() for p in out.iterdir()}
+    assert found == {
+        "libggml.so": "libggml.so.0",
+        "libggml.so.0": "libggml.so.0.25.3",
+        "libllama.so": "libllama.so.0",
+        "libllama.so.0": "libllama.so.0.5.0",
+        "libggml-cpu-armv8.2_1.so": "libggml-cpu-armv8.2_1.so",
+        "libggml-rpc-0.3.36.so": "libggml-rpc-0.3.36.so",
+    }
+
+
+def test_a_systems_names_of_a_library_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built, out = tmp_path / "bin", tmp_path / "out"
     built.mkdir()
-    for name in ("libggml.so.0.25.3", "libllama.so.0.5.0", "libggml-cpu-haswell.so", "llama.a"):
+    mac = ("libggml.0.25.3.dylib", "libggml.0.dylib", "libggml.dylib", "libggml-cpu-apple_m1.so")
+    for name in (*mac, "ggml-cpu-haswell.dll", "llama.dll", "llama.lib"):
         (built / name).write_text(name)
-    for link, target in (
-        ("libggml.so", "libggml.so.0"),
-        ("libggml.so.0", "libggml.so.0.25.3"),
-        ("libllama.so", "libllama.so.0"),
-        ("libllama.so.0", "libllama.so.0.5.0"),
-    ):
-        (built / link).symlink_to(target)
-    build = script("build_library")
-    monkeypatch.setattr(build, "_run", lambda *_: None)
-    build._collect(built, out)
-    found = {p.name: p.readlink().name if p.is_symlink() else "file" for p in out.iterdir()}
-    assert found == {
-        "libggml.so": "libggml.so.0",
-        "libggml.so.0": "file",
-        "libllama.so": "libllama.so.0",
-        "libllama.so.0": "file",
-        "libggml-cpu-haswell.so": "file",
+    libraries = script("libraries")
+    monkeypatch.setattr(libraries.subprocess, "run", lambda *_, **__: None)
+    libraries.gather(built, out)
+    assert {path.name for path in out.iterdir()} == {
+        "libggml.0.dylib",
+        "libggml.dylib",
+        "libggml-cpu-apple_m1.so",
+        "ggml-cpu-haswell.dll",
+        "llama.dll",
     }
+    assert (out / "libggml.dylib").readlink().name == "libggml.0.dylib"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither links nor run bits")
