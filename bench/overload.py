@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--slots", type=int, default=8)
-    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    parser.add_argument("--serve", action="append", default=[], help="an option for edgekv serve")
     options = parser.parse_args()
     pool = ("--slots", str(options.slots), "--cells", "2048", "--ctx", "512", "--queue", "64")
     with edgekv(options.model, *pool, *options.serve) as server:

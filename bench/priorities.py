@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--cells", type=int, default=4096)
-    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    parser.add_argument("--serve", action="append", default=[], help="an option for edgekv serve")
     options = parser.parse_args()
     pool = ("--slots", "16", "--cells", str(options.cells), "--ctx", "2048")
     with edgekv(options.model, *pool, *options.serve) as server:

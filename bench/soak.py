@@ -159,7 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", default="models/SmolLM2-135M-Instruct.Q4_1.gguf")
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    parser.add_argument("--serve", action="append", default=[], help="an option for edgekv serve")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="edgekv-soak-") as folder:
         with edgekv(options.model, *OPTIONS, *options.serve, home=Path(folder)) as server:

@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--prompt-words", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--cells", type=int, default=2048)
-    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    parser.add_argument("--serve", action="append", default=[], help="an option for edgekv serve")
     options = parser.parse_args()
     roomy = measure(options, cells=8192)
     tight = measure(options, cells=options.cells)

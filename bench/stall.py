@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--prompt-words", type=int, default=3000)
     parser.add_argument("--tokens", type=int, default=400)
-    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    parser.add_argument("--serve", action="append", default=[], help="an option for edgekv serve")
     options = parser.parse_args()
     with edgekv(options.model, "--ctx", "8192", "--slots", "4", *options.serve) as server:
         result = asyncio.run(run(server.url, options.prompt_words, options.tokens))

@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--cells", type=int, default=2048)
-    parser.add_argument("--serve", nargs="*", default=[], help="more options for edgekv serve")
+    parser.add_argument("--serve", action="append", default=[], help="an option for edgekv serve")
     options = parser.parse_args()
     pool = ("--slots", "4", "--cells", str(options.cells), "--ctx", str(options.cells))
     with edgekv(options.model, *pool, *options.serve) as server:
