@@ -23,6 +23,7 @@ COMMANDS = {
     "advise": "Say from a trace what bounds this machine, and what would help",
     "bench": "Measure how fast this machine is, and what bounds it",
     "validate": "Test whether a KV type does this model harm",
+    "worker": "Lend this machine to an EdgeKV on another",
     "config": "Show where the settings are, and what they say",
     "comparison": "The process that compares KV types; started by the other commands",
     "doctor": "Say what is wrong with this machine, and what mends it",
@@ -30,9 +31,10 @@ COMMANDS = {
     "fetch": "The process that gets a model; started by the models screen",
     "grammar": "The process that tries a schema; started by the other commands",
     "library": "The process that tells what llama.cpp is here; started by doctor",
+    "lend": "The process that lends; started by worker",
     "render": "The chat template's process; started by the other commands",
 }
-HIDDEN = {"comparison", "engine", "fetch", "grammar", "library", "render"}
+HIDDEN = {"comparison", "engine", "fetch", "grammar", "lend", "library", "render"}
 
 
 class LazyGroup(click.Group):

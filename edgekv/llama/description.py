@@ -6,6 +6,7 @@ whoever loads it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -16,8 +17,10 @@ import llama_cpp
 import msgspec
 from llama_cpp import llama_cpp as api
 
+from edgekv.budget.nvidia import driver, read_nvidia
 from edgekv.core.library import LibraryFacts
-from edgekv.llama import library
+from edgekv.errors import Unavailable
+from edgekv.llama import library, rpc
 from edgekv.llama.library import lib
 
 _OURS = ("libllama", "libggml", "libgomp", "libomp", "libcuda", "llama.dll", "ggml")
@@ -41,12 +44,16 @@ def describe() -> LibraryFacts:
         backends=tuple(_backends()),
         features=frozenset(_features(api.llama_print_system_info().decode())),
         devices=library.devices(),
+        nvidia=read_nvidia(driver()),
         has_bundled_path=Path(llama_cpp.__file__).parent in Path(lib._name).parents,
         glibc=os.confstr("CS_GNU_LIBC_VERSION") if sys.platform == "linux" else None,
     )
 
 
 def _backends() -> Iterator[str]:
+    # Loaded only where it is wanted, so it has to be asked for here.
+    with contextlib.suppress(Unavailable):
+        rpc.load_backend()
     lib.ggml_backend_reg_get.argtypes = [ctypes.c_size_t]
     lib.ggml_backend_reg_get.restype = ctypes.c_void_p
     lib.ggml_backend_reg_name.argtypes = [ctypes.c_void_p]

@@ -15,11 +15,10 @@ from typing import Any
 
 import llama_cpp
 
-from edgekv.core.library import BUILD_RPC
+from edgekv.core.library import RPC, WITHOUT_RPC
 from edgekv.errors import Unavailable
 from edgekv.llama.library import folder, handles, lib
 
-NAME = b"RPC"
 _BUFFER_TYPE = re.compile(r"RPC(\d+)\[(.+)\]")
 _SUFFIX = {"darwin": "dylib", "win32": "dll"}.get(sys.platform, "so")
 
@@ -33,14 +32,12 @@ def load_backend() -> int:
     lib.ggml_backend_load.argtypes = [ctypes.c_char_p]
     for function in (lib.ggml_backend_reg_by_name, lib.ggml_backend_load):
         function.restype = ctypes.c_void_p
-    registry = lib.ggml_backend_reg_by_name(NAME)
+    registry = lib.ggml_backend_reg_by_name(RPC.encode())
     path = folder() / f"libggml-rpc-{llama_cpp.__version__}.{_SUFFIX}"
     if not registry and path.exists():
         registry = lib.ggml_backend_load(os.fsencode(path))
     if not registry:
-        raise Unavailable(
-            f"This llama.cpp was built without its RPC backend, which workers need; {BUILD_RPC}."
-        )
+        raise Unavailable(WITHOUT_RPC)
     return int(registry)
 
 

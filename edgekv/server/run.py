@@ -11,7 +11,6 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -24,6 +23,7 @@ from edgekv.server.connection import Connection
 from edgekv.server.door import Door
 from edgekv.server.guard import Access, Lock
 from edgekv.service import supervisor
+from edgekv.service.signals import TO_STOP, hearing
 from edgekv.service.worker import Worker
 
 SECONDS_TO_FINISH = 5
@@ -84,7 +84,7 @@ async def run(
     hurried: asyncio.Future[None] = loop.create_future()
 
     def hear(caught: signal.Signals) -> None:
-        if caught not in (signal.SIGINT, signal.SIGTERM):
+        if caught not in TO_STOP:
             _reload(manner, lock)
         elif not stopped.done():
             stopped.set_result(caught)
@@ -96,7 +96,7 @@ async def run(
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     loading = asyncio.create_task(worker.start(api.on_progress))
     try:
-        with _signals(hear, reloads=manner.reread_key is not None):
+        with hearing(_heard(reloads=manner.reread_key is not None), hear):
             await _first_of(loading, stopped, serving)
             if loading.done():
                 loading.result()
@@ -160,19 +160,5 @@ class _Server(uvicorn.Server):
         yield
 
 
-@contextlib.contextmanager
-def _signals(hear: Callable[[signal.Signals], None], *, reloads: bool) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-
-    def handler(number: int, _: FrameType | None) -> None:
-        loop.call_soon_threadsafe(hear, signal.Signals(number))
-
-    heard = [signal.SIGINT, signal.SIGTERM]
-    if reloads and sys.platform != "win32":
-        heard.append(signal.SIGHUP)
-    before = {number: signal.signal(number, handler) for number in heard}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+def _heard(*, reloads: bool) -> tuple[signal.Signals, ...]:
+    return (*TO_STOP, signal.SIGHUP) if reloads and sys.platform != "win32" else TO_STOP

@@ -7,7 +7,9 @@ import asyncio
 import msgspec
 
 from edgekv.budget.machine import read_machine
+from edgekv.core.library import RPC, WITHOUT_RPC
 from edgekv.core.plan import DeviceInfo
+from edgekv.errors import Unavailable
 from edgekv.models.forecast import Place
 from edgekv.service.own_command import own_command
 
@@ -18,7 +20,8 @@ _SECONDS = 20.0
 class _Told(msgspec.Struct, frozen=True):
     """The part of `core.library.LibraryFacts` that matters here."""
 
-    devices: tuple[DeviceInfo, ...]
+    devices: tuple[DeviceInfo, ...] = ()
+    backends: tuple[str, ...] = ()
 
 
 async def read_place() -> Place:
@@ -28,6 +31,18 @@ async def read_place() -> Place:
 
 async def read_devices() -> tuple[DeviceInfo, ...]:
     """As ggml tells them; none where the library cannot even be loaded, which `doctor` explains."""
+    return (await _ask_library()).devices
+
+
+async def read_lendable() -> tuple[DeviceInfo, ...]:
+    """The same, for who lends them to other machines. Raises `Unavailable` where nothing can."""
+    told = await _ask_library()
+    if RPC not in told.backends:
+        raise Unavailable(WITHOUT_RPC)
+    return told.devices
+
+
+async def _ask_library() -> _Told:
     process = await asyncio.create_subprocess_exec(
         *own_command("library"),
         stdin=asyncio.subprocess.DEVNULL,
@@ -36,9 +51,9 @@ async def read_devices() -> tuple[DeviceInfo, ...]:
     )
     try:
         told, _ = await asyncio.wait_for(process.communicate(), _SECONDS)
-        return msgspec.json.decode(told, type=_Told).devices
+        return msgspec.json.decode(told, type=_Told)
     except (TimeoutError, msgspec.DecodeError):
-        return ()
+        return _Told()
     finally:
         if process.returncode is None:
             process.kill()
