@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from edgekv.budget.machine import MIB, Machine, Reading
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
-from edgekv.core.plan import DeviceInfo
+from edgekv.core.plan import DeviceInfo, DeviceKind
 
 HOST = "CPU"
 """ggml's name for the processor, and ours for the pool of the host's memory."""
+
+_SPILLING: tuple[DeviceKind, ...] = ("cuda", "vulkan")
+"""Kinds of devices whose memory Windows manages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def read_budget(devices: Iterable[DeviceInfo], machine: Machine, wish: Wish) -> 
         if free_bytes is None:
             notes.append(f"{device.id} is not used, because its free memory cannot be read.")
         else:
-            pools.append(_device_pool(device, free_bytes))
+            pools.append(_device_pool(device, free_bytes, machine))
     return Budget(tuple(pools), wish.memory_bytes, tuple(notes), _caps(sharing))
 
 
@@ -86,7 +89,8 @@ def device_reserve(total_bytes: int) -> int:
     """What stays free on a graphics device.
 
     Measured processes take 10 to 165 MiB more than llama.cpp's buffers there, and a desktop
-    draws with the same memory.
+    draws with the same memory. Where memory spills it is twice as much: Windows begins to move a
+    process's memory before all that is free is taken, and nobody learns where that is.
     """
     return min(max(total_bytes // 16, 256 * MIB), 1024 * MIB)
 
@@ -145,12 +149,16 @@ def _host_notes(machine: Machine, wish: Wish) -> Iterable[str]:
         )
 
 
-def _device_pool(device: DeviceInfo, free_bytes: int) -> MemoryPool:
-    reserve = device_reserve(device.total_bytes)
+def _device_pool(device: DeviceInfo, free_bytes: int, machine: Machine) -> MemoryPool:
+    reserve, why = device_reserve(device.total_bytes), ""
+    if machine.spills and device.kind in _SPILLING:
+        reserve *= 2
+        why = ", because Windows moves what does not fit into the host's memory, in silence"
+    told = device.source or "free memory as its driver reports it"
     return MemoryPool(
         device_ids=(device.id,),
         total_bytes=device.total_bytes,
         free_bytes=free_bytes,
         budget_bytes=max(0, free_bytes - reserve),
-        source=f"free memory as its driver reports it, less a reserve of {format_size(reserve)}",
+        source=f"{told}, less a reserve of {format_size(reserve)}{why}",
     )

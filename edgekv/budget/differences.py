@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from edgekv.budget.sizes import format_size
-from edgekv.core.plan import CostLine, Label, MemoryPlan
+from edgekv.core.plan import Allocation, CostLine, DeviceInfo, Label, MemoryPlan
 
 TOLERANCE = 0.02
+SPILLED = 0.25
+"""Of what was allocated on a device, at least so much is missing from what its memory lost,"""
+SPILLED_BYTES = 256 * 1024**2
+"""and at least so many bytes, for a desktop gives some back meanwhile."""
 ROUNDED_BYTES = 64 * 1024
 """Less is no difference: without exact sizes the library's log rounds each buffer."""
 
@@ -19,6 +23,28 @@ def differences(plan: MemoryPlan, opened: MemoryPlan, resident_bytes: int) -> tu
     An estimate is off only where it was too low.
     """
     return (*_of_lines(plan, opened), *_of_residents(plan, resident_bytes))
+
+
+def spilled(
+    allocation: Allocation, before: Iterable[DeviceInfo], after: Iterable[DeviceInfo]
+) -> Iterator[str]:
+    """One sentence for each device whose free memory fell by much less than what was allocated
+    there between `before` and `after`: its driver put the rest elsewhere.
+    """
+    left = {device.id: device.free_bytes for device in after}
+    for device in before:
+        now = left.get(device.id)
+        allocated = sum(b.bytes for b in allocation.buffers if b.device == device.id)
+        if device.unified or device.free_bytes is None or now is None:
+            continue
+        fell = device.free_bytes - now
+        if allocated - fell > max(SPILLED * allocated, SPILLED_BYTES):
+            yield (
+                f"Memory of {device.id} spilled: {format_size(allocated)} were allocated there, "
+                f"but its free memory fell by {format_size(max(0, fell))}; the rest went to the "
+                "host's memory, which is much slower. Close what uses the device, or take fewer "
+                "--gpu-layers."
+            )
 
 
 def _of_lines(plan: MemoryPlan, opened: MemoryPlan) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,16 +44,22 @@ class Machine:
     """What is free of memory that firmware keeps from the host for an integrated AMD GPU; None
     where no driver tells. It is no part of `total`.
     """
+    spills: bool = False
+    """Windows manages the memory of graphics devices, and moves what does not fit into the host's
+    in silence, where other systems refuse it.
+    """
 
 
 def read_machine(
     root: Path = Path("/"),
     affinity: Iterable[int] | None = None,
     environment: Mapping[str, str] = os.environ,
+    system: str = sys.platform,
 ) -> Machine:
     """Read the host below `root`, or a recording of it.
 
     `affinity` holds the numbers of the processors this process may run on; None asks the system.
+    `system` is as `sys.platform`.
     """
     total, available = _memory(root)
     cpus = frozenset(_affinity() if affinity is None else affinity)
@@ -61,7 +68,13 @@ def read_machine(
     usable = _smallest(Reading(len(cpus), "the process's affinity"), *quotas, *told)
     cores = _smallest(Reading(_count_cores(root, cpus), "cores of the usable CPUs"), usable)
     reserve = system_reserve(total.value)
-    return Machine(total, available, reserve, usable, cores, _carve_out(root))
+    spills = system == "win32" or (is_wsl(root) and (root / "dev/dxg").exists())
+    return Machine(total, available, reserve, usable, cores, _carve_out(root), spills)
+
+
+def is_wsl(root: Path = Path("/")) -> bool:
+    """Whether this is a Linux that Windows runs."""
+    return "microsoft" in cgroups.text_of(root / "proc/version").lower()
 
 
 def read_available_beside_files(root: Path = Path("/")) -> Reading:

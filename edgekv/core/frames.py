@@ -183,6 +183,9 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     allocation: Allocation
     resident_bytes: int
     """Of the engine process, the mapped pages of its model included."""
+    before: tuple[DeviceInfo, ...] = ()
+    """Devices as their drivers reported them with nothing open."""
+    after: tuple[DeviceInfo, ...] = ()
 
 
 class Tokens(msgspec.Struct, frozen=True, tag=True):

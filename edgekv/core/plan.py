@@ -46,6 +46,10 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     """It shares the host's memory, so its bytes are not counted again."""
     latency_ms: float | None = None
     """A message to a worker and its answer, at best; None for devices of this machine."""
+    address: str = ""
+    """On the PCI bus: "0000:01:00.0"; "" where it has none that is known."""
+    source: str = ""
+    """How `free_bytes` was read, where somebody else than ggml told it."""
 
 
 class ModelFacts(msgspec.Struct, frozen=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from edgekv.core.nvidia import NvidiaDevice
 from edgekv.doctor.host import Host
 
 BUILD = "make CMAKE_ARGS={} chat (in a clone of EdgeKV)"
@@ -28,14 +29,16 @@ class Graphics:
         return BUILD.format(self.option)
 
 
-def graphics_in(host: Host) -> Iterator[Graphics]:
-    """The devices that the system knows of, each kind once."""
+def graphics_in(host: Host, nvidia: Sequence[NvidiaDevice] = ()) -> Iterator[Graphics]:
+    """The devices that the system knows of, each kind once. `nvidia` is what that driver lists."""
     if host.system == "darwin":
         if host.architecture == "arm64":
             yield Graphics("Apple graphics", METAL)
         return
     if host.is_jetson:
         yield Graphics("a Jetson's graphics", CUDA)
+    elif nvidia:
+        yield Graphics(" and ".join(sorted({device.name for device in nvidia})), CUDA)
     elif host.text("proc/driver/nvidia/version"):
         yield Graphics("an NVIDIA graphics card with its driver", CUDA)
     elif host.is_wsl:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgekv.budget.machine import Machine, read_machine
+from edgekv.budget.machine import Machine, is_wsl, read_machine
 
 SECONDS_TO_ANSWER = 5.0
 """For a program that only prints a setting."""
@@ -55,7 +55,7 @@ class Host:
         return [str(found.relative_to(self.root)) for found in sorted(self.root.glob(pattern))]
 
     def machine(self) -> Machine:
-        return read_machine(self.root, self.affinity, self.environment)
+        return read_machine(self.root, self.affinity, self.environment, self.system)
 
     @property
     def is_jetson(self) -> bool:
@@ -64,4 +64,4 @@ class Host:
 
     @property
     def is_wsl(self) -> bool:
-        return "microsoft" in self.text("proc/sys/kernel/osrelease").lower()
+        return is_wsl(self.root)

@@ -16,6 +16,7 @@ from edgekv.core.library import TESTED_VERSIONS, LibraryFacts
 from edgekv.doctor.finding import Finding, fault, fine, warning
 from edgekv.doctor.graphics import graphics_in
 from edgekv.doctor.host import Host
+from edgekv.doctor.nvidia import examine_nvidia, hides_devices
 
 REINSTALL = f"pip install --force-reinstall --no-cache-dir llama-cpp-python=={TESTED_VERSIONS[-1]}"
 OTHER_BUNDLE = (
@@ -168,8 +169,9 @@ def _devices(host: Host, facts: LibraryFacts) -> Iterator[Finding]:
         )
     for note in budget.notes:
         yield warning("device", note.rstrip("."), "look at it with its driver's own tool")
-    if all(device.kind == "cpu" for device in facts.devices):
-        for graphics in graphics_in(host):
+    yield from examine_nvidia(host, facts)
+    if all(device.kind == "cpu" for device in facts.devices) and not hides_devices(host, facts):
+        for graphics in graphics_in(host, facts.nvidia):
             yield warning(
                 "device",
                 f"this machine has {graphics.name}, and llama.cpp was built without it",

@@ -234,12 +234,14 @@ class EngineProcess:
                 last = fraction
                 self._send(Progress(command.call, fraction))
 
+        before = self._library.devices()
         backend, vocabulary, allocation = self._library.open(command.opening, on_progress)
         session = Session(backend, vocabulary, command.opening)
         self._model = _Model(
             session, Compiling(session.compile, self._inbox.put), EmbeddingLine(session.embed)
         )
-        return Opened(command.call, allocation, self._resident_bytes())
+        after = self._library.devices()
+        return Opened(command.call, allocation, self._resident_bytes(), before, after)
 
     def _close(self, model: _Model) -> None:
         """Give the model's memory back, and everyone who waits for it an answer."""

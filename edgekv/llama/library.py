@@ -18,8 +18,8 @@ from typing import NamedTuple
 import llama_cpp
 from llama_cpp import llama_cpp as api
 
-from edgekv.core.library import TESTED_VERSIONS
 from edgekv.budget.nvidia import driver, read_nvidia, with_second_opinion
+from edgekv.core.library import TESTED_VERSIONS
 from edgekv.core.plan import DeviceInfo, DeviceKind
 from edgekv.errors import Unavailable
 from edgekv.llama.layout import check_layout

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from msgspec import structs
 
 from edgekv.budget import dry_run as dry_runs
-from edgekv.budget.differences import differences
+from edgekv.budget.differences import differences, spilled
 from edgekv.budget.machine import Machine, Reading
 from edgekv.budget.outcomes import Outcome
 from edgekv.budget.planner import Basis, plan_memory
@@ -165,11 +165,13 @@ def _basis(ground: Ground, wish: Wish) -> Basis:
 
 
 def held_to(ground: Ground, wish: Wish, plan: MemoryPlan, opened: Opened) -> MemoryPlan:
-    """The same plan, with a sentence for each line that llama.cpp did not keep to; they are
-    logged too.
+    """The same plan, with a sentence for each line that llama.cpp did not keep to, and for each
+    device whose memory spilled; they are logged too.
     """
     real = plan_opened(ground, wish, plan.choice, opened.allocation)
     sentences = differences(plan, real, opened.resident_bytes)
+    if ground.machine.spills:
+        sentences += tuple(spilled(opened.allocation, opened.before, opened.after))
     for sentence in sentences:
         _log.warning("The plan was not kept: %s", sentence)
     kept = tuple(sentence for sentence in plan.limits if sentence not in sentences)

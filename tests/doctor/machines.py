@@ -97,7 +97,7 @@ def wsl(root: Path) -> Host:
     return host(
         root,
         {
-            "proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2",
+            "proc/version": "Linux version 5.15.167.4-microsoft-standard-WSL2 (root@build) #1 SMP",
             "proc/cpuinfo": f"flags\t\t: {HASWELL}",
             "dev/dxg": "",
         },

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as changed
 
+from edgekv.core.nvidia import NvidiaDevice
 from edgekv.core.plan import DeviceInfo
 from edgekv.doctor.finding import Finding, Verdict
 from edgekv.doctor.library import OTHER_BUNDLE, Broken, examine_broken, examine_library, read_facts
@@ -251,3 +252,33 @@ def test_a_library_that_ends_its_process_is_a_fault(
     finding = examine_broken(machines.host(tmp_path, {}), caught.value)
     assert finding.verdict is Verdict.FAULT
     assert words in finding.text
+
+
+CARD = NvidiaDevice("GeForce RTX 4060", "0000:01:00.0", "GPU-1", 8 * GIB, 5 * GIB, 2 * GIB)
+
+
+def test_a_card_that_only_its_driver_knows_needs_a_library_for_it(tmp_path: Path) -> None:
+    """By its name and memory, also on WSL, where the system's files tell neither."""
+    found = list(examine_library(machines.wsl(tmp_path), changed(LIBRARY, nvidia=(CARD,))))
+    assert "GeForce RTX 4060 (0000:01:00.0): 5.0 GiB of 8.0 GiB free" in texts(found, "driver")
+    assert "other processes hold 2.0 GiB" in texts(found, "driver")
+    assert "this machine has GeForce RTX 4060, and llama.cpp was built without it" in texts(
+        found, "device"
+    )
+
+
+def test_a_hidden_card_is_named_with_what_hides_it(tmp_path: Path) -> None:
+    host = replace(machines.laptop(tmp_path), environment={"CUDA_VISIBLE_DEVICES": ""})
+    built = changed(LIBRARY, nvidia=(CARD,), backends=("CUDA", "CPU"))
+    assert troubles(examine_library(host, built)) == [
+        ("driver", Verdict.WARNING, "unset CUDA_VISIBLE_DEVICES")
+    ]
+
+
+def test_slices_and_cards_without_figures_are_told_as_they_are(tmp_path: Path) -> None:
+    part = changed(CARD, name="1g.10gb", total_bytes=10 * GIB, free_bytes=9 * GIB)
+    cards = (changed(CARD, slices=(part,)), changed(CARD, total_bytes=None))
+    found = examine_library(machines.laptop(tmp_path), changed(LIBRARY, nvidia=cards))
+    text = texts(found, "driver")
+    assert "divided into 1, of which a process may use one (1g.10gb: 9.0 GiB of 10.0 GiB" in text
+    assert "gives no figures of memory (N/A)" in text

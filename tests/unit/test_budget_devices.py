@@ -171,6 +171,19 @@ def test_a_given_amount_bounds_host_and_gpu_together() -> None:
     assert budget.total_bytes == 2 * GIB
 
 
+def test_where_windows_manages_the_memory_twice_as_much_stays_free_and_that_is_said() -> None:
+    gpu = DeviceInfo("CUDA0", "cuda", "GPU", total_bytes=8 * GIB, free_bytes=7 * GIB)
+    rpc = DeviceInfo("RPC0", "rpc", "elsewhere", total_bytes=8 * GIB, free_bytes=7 * GIB)
+    windows = replace(machine(8 * GIB), spills=True)
+    [_, card, other] = read_budget([gpu, rpc], windows, Wish()).pools
+    assert card.budget_bytes == 6 * GIB
+    assert card.source.endswith(
+        "less a reserve of 1.0 GiB, because Windows moves what does not fit into the host's "
+        "memory, in silence"
+    )
+    assert other.source.endswith("less a reserve of 512.0 MiB")
+
+
 @pytest.mark.parametrize(
     ("total", "reserve"), [(0, 256 * MIB), (8 * GIB, 512 * MIB), (80 * GIB, 1024 * MIB)]
 )

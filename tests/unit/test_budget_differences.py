@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from edgekv.budget.differences import differences
-from edgekv.core.plan import CostLine, MemoryPlan
-from tests.unit.budget_models import MIB, plan
+from edgekv.budget.differences import differences, spilled
+from edgekv.core.plan import Allocation, BufferSize, CostLine, DeviceInfo, MemoryPlan
+from tests.unit.budget_models import GIB, MIB, graphics, plan
 
 
 def changed(made: MemoryPlan, label: str, factor: float, *, exact: bool = True) -> MemoryPlan:
@@ -56,3 +56,29 @@ def test_an_engine_that_holds_more_than_the_plan_is_told() -> None:
     made = plan()
     (sentence,) = differences(made, made, int(made.total_bytes * 1.1))
     assert "holds" in sentence
+
+
+ON_GPU = Allocation((BufferSize("CUDA0", "weights", 3 * GIB), BufferSize("CUDA0", "kv", GIB)))
+
+
+@pytest.mark.parametrize("left", [4 * GIB, 5 * GIB, 9 * GIB])
+def test_memory_that_the_device_did_not_lose_has_spilled(left: int) -> None:
+    (sentence,) = spilled(ON_GPU, [graphics(7 * GIB)], [graphics(left)])
+    assert "4.0 GiB were allocated there, but its free memory fell by" in sentence
+    assert "fewer --gpu-layers" in sentence
+
+
+@pytest.mark.parametrize("left", [0, 2 * GIB, 3 * GIB, 4 * GIB - 4 * MIB])
+def test_memory_that_the_device_lost_has_not_spilled(left: int) -> None:
+    assert list(spilled(ON_GPU, [graphics(7 * GIB)], [graphics(left)])) == []
+
+
+@pytest.mark.parametrize("free", [None, 7 * GIB])
+def test_of_memory_that_cannot_be_read_or_is_the_hosts_nothing_is_said(free: int | None) -> None:
+    device = DeviceInfo("CUDA0", "cuda", "GPU", 8 * GIB, free, unified=free is not None)
+    assert list(spilled(ON_GPU, [device], [device])) == []
+
+
+def test_a_little_that_a_desktop_gave_back_is_no_spill() -> None:
+    little = Allocation((BufferSize("CUDA0", "weights", 300 * MIB),))
+    assert list(spilled(little, [graphics(GIB)], [graphics(GIB - 100 * MIB)])) == []
