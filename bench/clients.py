@@ -41,7 +41,7 @@ class Answer:
 
 
 class Client:
-    """Asks one server. `exchanges` has every prompt in the order sent, once it has an answer."""
+    """Asks one server, and remembers what was asked and how it ended."""
 
     def __init__(self, url: str, *, remembers: bool = True) -> None:
         self._openai = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=3600)
@@ -49,10 +49,25 @@ class Client:
         self._remembers = remembers
         self._sent: list[list[Message]] = []
         self._answers: dict[int, Answer] = {}
+        self._errors: set[str] = set()
 
     @property
-    def exchanges(self) -> list[tuple[list[Message], Answer]]:
-        return [(self._sent[number], self._answers[number]) for number in sorted(self._answers)]
+    def exchanges(self) -> list[tuple[list[Message], Answer | None]]:
+        """Every prompt in the order sent, with its answer if there was one."""
+        return [(chat, self._answers.get(number)) for number, chat in enumerate(self._sent)]
+
+    def totals(self) -> dict[str, object]:
+        """Of all requests; computed tokens are None where the server does not tell."""
+        answers = list(self._answers.values())
+        computed = sum(a.computed for a in answers) if all(a.counted for a in answers) else None
+        return {
+            "asked": len(self._sent),
+            "finished": len(answers),
+            "errors": sorted(self._errors),
+            "prompt_tokens": sum(a.prompt_tokens for a in answers),
+            "prompt_tokens_computed": computed,
+            "answer_tokens": sum(a.answer_tokens for a in answers),
+        }
 
     async def ask(
         self, chat: list[Message], max_tokens: int, *, pause: float = 0.0, **extra: Any
@@ -72,7 +87,7 @@ class Client:
             )
             answer = await _collect(stream, started, pause)
         except openai.APIError as error:
-            return error
+            return self._note_error(error)
         return self._keep(number, answer)
 
     async def ask_whole(
@@ -87,7 +102,7 @@ class Client:
                 **self._body(chat, max_tokens, extra)
             )
         except openai.APIError as error:
-            return error
+            return self._note_error(error)
         (choice,) = completion.choices
         took = time.perf_counter() - started
         answer = _answer(
@@ -112,6 +127,11 @@ class Client:
         if self._remembers:
             self._sent.append(list(chat))
         return len(self._sent) - 1
+
+    def _note_error(self, error: openai.APIError) -> openai.APIError:
+        if self._remembers:
+            self._errors.add(str(error))
+        return error
 
     def _keep(self, number: int, answer: Answer) -> Answer:
         if self._remembers:
@@ -140,12 +160,3 @@ def _answer(text: str, times: list[float], usage: Any, finish: str) -> Answer:
     cached = usage.prompt_tokens_details and usage.prompt_tokens_details.cached_tokens
     prompt, answer = usage.prompt_tokens, usage.completion_tokens
     return Answer(text, tuple(times), prompt, cached or 0, answer, finish, counted=True)
-
-
-def finished(answers: list[Answer | openai.APIError]) -> list[Answer]:
-    return [answer for answer in answers if isinstance(answer, Answer)]
-
-
-def errors(answers: list[Answer | openai.APIError]) -> list[str]:
-    """The distinct words of those that failed."""
-    return sorted({str(answer) for answer in answers if not isinstance(answer, Answer)})

@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import subprocess
+import sys
 import time
 
 from bench.clients import Answer, Client
@@ -49,8 +50,7 @@ async def decode_speed(client: Client, at_once: int, tokens: int) -> float:
     return inside * counted / events / (end - begin)
 
 
-async def ours(url: str, numbers: list[int], tokens: int) -> dict[int, float]:
-    client = Client(url)
+async def speeds(client: Client, numbers: list[int], tokens: int) -> dict[int, float]:
     await decode_speed(client, 1, 16)
     return {n: await decode_speed(client, n, tokens) for n in numbers}
 
@@ -70,6 +70,15 @@ def ceiling(command: str, model: str, numbers: list[int], tokens: int) -> dict[i
     return {row["pl"]: row["speed_tg"] for row in rows}
 
 
+def memory_ceiling(model: str, numbers: list[int]) -> dict[str, float]:
+    """The most that this machine's memory allows, where llama-batched-bench is not at hand."""
+    command = [sys.executable, "-m", "edgekv", "bench", model, "--json"]
+    command += ["--slots", "1", "--seconds", "5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    alone = json.loads(done.stdout)["writing"][0]["ceiling"]
+    return {str(n): round(n * alone, 1) for n in numbers}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Decode speed against llama.cpp's own.")
     parser.add_argument("--model", required=True)
@@ -85,7 +94,7 @@ def main() -> None:
             tops.append(ceiling(options.ceiling, options.model, numbers, options.tokens))
         pool = ("--slots", str(max(numbers)), "--cells", "8192", "--ctx", "8192")
         with edgekv(options.model, *pool) as server:
-            rounds.append(asyncio.run(ours(server.url, numbers, options.tokens)))
+            rounds.append(asyncio.run(speeds(Client(server.url), numbers, options.tokens)))
     for n in numbers:
         speed = sorted(r[n] for r in rounds)[ROUNDS // 2]
         result[f"tokens_per_second_at_{n}"] = round(speed, 1)

@@ -12,8 +12,8 @@ import argparse
 import asyncio
 import time
 
-from bench.clients import Client, errors, finished
-from bench.necessary import necessary_tokens, token_lists
+from bench.clients import Client
+from bench.necessary import necessary_tokens
 from bench.report import report
 from bench.serving import edgekv
 from bench.words import words
@@ -25,21 +25,12 @@ def chats(clients: int, system_words: int, question_words: int) -> list[list[Mes
     return [[system, Message("user", words(question_words, seed=100 + i))] for i in range(clients)]
 
 
-async def burst(url: str, conversations: list[list[Message]], tokens: int) -> dict[str, object]:
-    client = Client(url)
+async def burst(
+    client: Client, conversations: list[list[Message]], tokens: int
+) -> dict[str, object]:
     started = time.perf_counter()
-    answers = await asyncio.gather(*(client.ask(chat, tokens) for chat in conversations))
-    wall = time.perf_counter() - started
-    good = finished(answers)
-    return {
-        "clients": len(conversations),
-        "finished": len(good),
-        "errors": errors(answers),
-        "wall_seconds": round(wall, 2),
-        "prompt_tokens": sum(a.prompt_tokens for a in good),
-        "prompt_tokens_computed": sum(a.computed for a in good),
-        "answer_tokens": sum(a.answer_tokens for a in good),
-    }
+    await asyncio.gather(*(client.ask(chat, tokens) for chat in conversations))
+    return {"wall_seconds": round(time.perf_counter() - started, 2), **client.totals()}
 
 
 def main() -> None:
@@ -53,13 +44,15 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=48)
     options = parser.parse_args()
     conversations = chats(options.clients, options.system_words, options.question_words)
-    necessary = necessary_tokens(asyncio.run(token_lists(options.model, conversations)))
     if options.url:
-        result = asyncio.run(burst(options.url, conversations, options.tokens))
+        client = Client(options.url)
+        result = asyncio.run(burst(client, conversations, options.tokens))
     else:
         pool = ("--slots", str(options.clients), "--cells", str(options.cells))
         with edgekv(options.model, *pool) as server:
-            result = asyncio.run(burst(server.url, conversations, options.tokens))
+            client = Client(server.url)
+            result = asyncio.run(burst(client, conversations, options.tokens))
+    necessary = asyncio.run(necessary_tokens(options.model, client.exchanges))
     report("fan_out", options.model, result | {"prompt_tokens_necessary": necessary})
 
 

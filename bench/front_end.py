@@ -18,6 +18,7 @@ import psutil
 from bench.report import report
 from bench.serving import Server, edgekv
 
+MOST_SLOTS = 32
 PATHS = {"chat": "/chat/completions", "messages": "/messages", "responses": "/responses"}
 
 
@@ -71,6 +72,23 @@ def cpu_seconds(server: Server) -> float:
     return float(times.user + times.system)
 
 
+def measure(model: str, num_streams: int, num_tokens: int, kind: str = "chat") -> dict[str, object]:
+    """`num_tokens` of each answer. More streams than MOST_SLOTS wait for each other."""
+    slots = str(min(num_streams, MOST_SLOTS))
+    with edgekv(model, "--slots", slots, "--ctx", "512", "--queue", str(num_streams)) as server:
+        asyncio.run(all_streams(server, kind, 1, 2))  # the template's process is started
+        before = cpu_seconds(server)
+        came = asyncio.run(all_streams(server, kind, num_streams, num_tokens))
+        spent = cpu_seconds(server) - before
+    return {
+        "kind": kind,
+        "streams": num_streams,
+        "tokens": came,
+        "front_end_cpu_seconds": round(spent, 3),
+        "cpu_seconds_per_1000_tokens": round(1000 * spent / came, 4),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
@@ -78,18 +96,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=100, help="of each answer")
     parser.add_argument("--kind", choices=sorted(PATHS), default="chat")
     given = parser.parse_args()
-    with edgekv(given.model, "--slots", str(given.streams), "--ctx", "512") as server:
-        asyncio.run(all_streams(server, given.kind, 1, 2))  # the template's process is started
-        before = cpu_seconds(server)
-        num_tokens = asyncio.run(all_streams(server, given.kind, given.streams, given.tokens))
-        spent = cpu_seconds(server) - before
-    result: dict[str, object] = {
-        "kind": given.kind,
-        "streams": given.streams,
-        "tokens": num_tokens,
-        "front_end_cpu_seconds": round(spent, 3),
-        "cpu_seconds_per_1000_tokens": round(1000 * spent / num_tokens, 4),
-    }
+    result = measure(given.model, given.streams, given.tokens, given.kind)
     report("front_end", given.model, result)
 
 

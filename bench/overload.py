@@ -17,6 +17,7 @@ import httpx
 import openai
 import psutil
 
+from bench.callers import outcome_of
 from bench.clients import Answer, Client
 from bench.report import report
 from bench.serving import Server, edgekv, kill_engine
@@ -62,12 +63,9 @@ class Load:
         self._count(answer, tokens)
 
     def _count(self, answer: Answer | openai.APIError, tokens: int) -> None:
-        if isinstance(answer, Answer):
-            self.outcomes["whole" if answer.answer_tokens == tokens else "short"] += 1
-        elif isinstance(answer, openai.RateLimitError):
-            self.outcomes["turned_away"] += 1
-        else:
-            self.outcomes["failed"] += 1
+        outcome = outcome_of(answer, tokens)
+        self.outcomes[outcome] += 1
+        if outcome == "failed":
             self.errors.add(str(answer))
 
 

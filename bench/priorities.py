@@ -19,8 +19,8 @@ from edgekv.traffic.advice import percentile
 PRIORITIES = ("interactive", "normal", "batch")
 
 
-async def run(url: str, clients: int) -> dict[str, object]:
-    client, draw = Client(url), random.Random(1)
+async def run(client: Client, num_clients: int) -> dict[str, object]:
+    draw = random.Random(1)
 
     async def one(number: int) -> tuple[str, Answer | Exception]:
         priority = PRIORITIES[number % len(PRIORITIES)]
@@ -28,15 +28,13 @@ async def run(url: str, clients: int) -> dict[str, object]:
         tokens = draw.randint(16, 96)
         return priority, await client.ask(chat, tokens, priority=priority, ignore_eos=True)
 
-    answers = await asyncio.gather(*(one(number) for number in range(clients)))
-    result: dict[str, object] = {
-        "clients": clients,
-        "finished": sum(isinstance(answer, Answer) for _, answer in answers),
-        "errors": sorted({str(a) for _, a in answers if not isinstance(a, Answer)}),
-    }
+    answers = await asyncio.gather(*(one(number) for number in range(num_clients)))
+    result = client.totals()
     for priority in PRIORITIES:
         waits = [a.first_token for p, a in answers if p == priority and isinstance(a, Answer)]
-        result[f"{priority}_p95_first_token_seconds"] = round(percentile(waits, 95), 2)
+        result[f"{priority}_p95_first_token_seconds"] = (
+            round(percentile(waits, 95), 2) if waits else None
+        )
     return result
 
 
@@ -49,7 +47,7 @@ def main() -> None:
     options = parser.parse_args()
     pool = ("--slots", "16", "--cells", str(options.cells), "--ctx", "2048")
     with edgekv(options.model, *pool, *options.serve) as server:
-        result = asyncio.run(run(server.url, options.clients))
+        result = asyncio.run(run(Client(server.url), options.clients))
     report("priorities", options.model, result)
 
 

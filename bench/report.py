@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -15,19 +16,22 @@ from pathlib import Path
 def report(name: str, model: str, result: dict[str, object]) -> None:
     for key, value in result.items():
         sys.stdout.write(f"{key:32} {value}\n")
-    document = {"bench": name, "model": Path(model).name, **_surroundings(model), "result": result}
+    document = {"bench": name, **surroundings(model), "result": result}
     sys.stdout.write(json.dumps(document) + "\n")
 
 
-def _surroundings(model: str) -> dict[str, object]:
+def surroundings(model: str) -> dict[str, object]:
+    """What a figure hangs on: the model by its hash, versions, commit, machine, the day."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
     with Path(model).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {
+        "model": Path(model).name,
         "model_sha256": digest,
         "edgekv": version("edgekv"),
         "llama_cpp_python": version("llama-cpp-python"),
         "commit": commit.stdout.strip(),
+        "day": datetime.date.today().isoformat(),
         "machine": {
             "architecture": platform.machine(),
             "processor": _processor(),

@@ -41,20 +41,20 @@ async def when_written(server: Server, chat: list[Message]) -> float:
     return written
 
 
-async def measure(options: argparse.Namespace) -> dict[str, object]:
+async def measure(model: str, num_words: int, tokens: int) -> dict[str, object]:
     size = ("--ctx", "6144", "--slots", "2")
-    chat = [Message("user", words(options.words, seed=1))]
+    chat = [Message("user", words(num_words, seed=1))]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        with edgekv(options.model, *size, home=home) as server:
-            first = await ask(server, chat, options.tokens)
+        with edgekv(model, *size, home=home) as server:
+            first = await ask(server, chat, tokens)
             written = await when_written(server, [Message("user", "hi")])
             kill(server)
         chat += [Message("assistant", first.text), Message("user", words(20, seed=2))]
-        with edgekv(options.model, *size, home=home) as server:
-            warm = await ask(server, chat, options.tokens)
-    with edgekv(options.model, *size) as server:
-        cold = await ask(server, chat, options.tokens)
+        with edgekv(model, *size, home=home) as server:
+            warm = await ask(server, chat, tokens)
+    with edgekv(model, *size) as server:
+        cold = await ask(server, chat, tokens)
     return {
         "prompt_tokens": warm.prompt_tokens,
         "disk_bytes": int(written),
@@ -72,7 +72,9 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=3700, help="of the conversation so far")
     parser.add_argument("--tokens", type=int, default=16)
     options = parser.parse_args()
-    report("restart", options.model, asyncio.run(measure(options)))
+    report(
+        "restart", options.model, asyncio.run(measure(options.model, options.words, options.tokens))
+    )
 
 
 if __name__ == "__main__":

@@ -12,35 +12,31 @@ import argparse
 import asyncio
 import time
 
-from bench.clients import Client, errors, finished
+from bench.clients import Client
 from bench.report import report
 from bench.serving import edgekv
 from bench.words import words
 from edgekv.service.messages import Message
 
 
-async def burst(url: str, clients: int, prompt_words: int, tokens: int) -> dict[str, object]:
-    client = Client(url)
-    chats = [[Message("user", words(prompt_words, seed=i))] for i in range(clients)]
+async def burst(
+    client: Client, num_clients: int, prompt_words: int, tokens: int
+) -> dict[str, object]:
+    chats = [[Message("user", words(prompt_words, seed=i))] for i in range(num_clients)]
     started = time.perf_counter()
-    answers = await asyncio.gather(*(client.ask(chat, tokens, ignore_eos=True) for chat in chats))
+    await asyncio.gather(*(client.ask(chat, tokens, ignore_eos=True) for chat in chats))
     wall = time.perf_counter() - started
-    good = finished(answers)
-    total = sum(a.answer_tokens for a in good)
-    return {
-        "finished": len(good),
-        "errors": errors(answers),
-        "wall_seconds": round(wall, 2),
-        "answer_tokens": total,
-        "tokens_per_second": round(total / wall, 2),
-    }
+    totals = client.totals()
+    assert isinstance(totals["answer_tokens"], int)
+    speed = round(totals["answer_tokens"] / wall, 2)
+    return {"wall_seconds": round(wall, 2), "tokens_per_second": speed, **totals}
 
 
 def measure(options: argparse.Namespace, cells: int) -> dict[str, object]:
     pool = ("--slots", str(options.clients), "--cells", str(cells), "--ctx", "2048")
     with edgekv(options.model, *pool, *options.serve) as server:
         result = asyncio.run(
-            burst(server.url, options.clients, options.prompt_words, options.tokens)
+            burst(Client(server.url), options.clients, options.prompt_words, options.tokens)
         )
         metrics = server.metrics()
     suspensions = metrics.get("edgekv_suspensions_total")

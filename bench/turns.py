@@ -9,29 +9,26 @@ import argparse
 import asyncio
 
 from bench.clients import Answer, Client
-from bench.necessary import necessary_tokens, token_lists
+from bench.necessary import necessary_tokens
 from bench.report import report
 from bench.serving import edgekv
 from bench.words import words
 from edgekv.service.messages import Message
 
 
-async def run(
-    url: str, conversations: int, turns: int, tokens: int
-) -> tuple[list[Answer], list[list[Message]]]:
-    """All answers, and the whole chat that each prompt was made of."""
-    client = Client(url)
+async def run(client: Client, conversations: int, turns: int, tokens: int) -> dict[str, object]:
     chats: list[list[Message]] = [[] for _ in range(conversations)]
-    answers, prompts = [], []
+    longest = 0
     for turn in range(turns):
         for number, chat in enumerate(chats):
             chat.append(Message("user", words(60, seed=100 * number + turn)))
-            prompts.append(list(chat))
             answer = await client.ask(chat, tokens)
-            assert isinstance(answer, Answer), answer
-            answers.append(answer)
-            chat.append(Message("assistant", answer.text))
-    return answers, prompts
+            if isinstance(answer, Answer):
+                chat.append(Message("assistant", answer.text))
+                longest = answer.prompt_tokens + answer.answer_tokens
+            else:
+                chat.pop()
+    return {"longest_conversation_tokens": longest, **client.totals()}
 
 
 def main() -> None:
@@ -45,22 +42,10 @@ def main() -> None:
     options = parser.parse_args()
     pool = ("--slots", "4", "--cells", str(options.cells), "--ctx", str(options.cells))
     with edgekv(options.model, *pool, *options.serve) as server:
-        answers, prompts = asyncio.run(
-            run(server.url, options.conversations, options.turns, options.tokens)
-        )
-    # The answers are in the pool too, so the next prompt needs only what was added by the user.
-    lists = asyncio.run(token_lists(options.model, prompts))
-    generated = sum(a.answer_tokens for a in answers[: -options.conversations])
-    necessary = necessary_tokens(lists) - generated
-    computed = sum(a.computed for a in answers)
-    result: dict[str, object] = {
-        "longest_conversation_tokens": answers[-1].prompt_tokens + answers[-1].answer_tokens,
-        "cells": options.cells,
-        "prompt_tokens": sum(a.prompt_tokens for a in answers),
-        "prompt_tokens_computed": computed,
-        "prompt_tokens_necessary": necessary,
-        "computed_ratio": round(computed / necessary, 3),
-    }
+        client = Client(server.url)
+        result = asyncio.run(run(client, options.conversations, options.turns, options.tokens))
+    necessary = asyncio.run(necessary_tokens(options.model, client.exchanges))
+    result |= {"cells": options.cells, "prompt_tokens_necessary": necessary}
     report("turns", options.model, result)
 
 
