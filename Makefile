@@ -61,12 +61,13 @@ format: $(VENV)/dev-installed  ## mend the format and what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bundle: $(VENV)/dev-installed  ## one folder that runs where no Python is, for this machine's C library
+bundle: $(VENV)/dev-installed  ## a folder, and one file, that run where no Python is
 	@$(BIN)/python packaging/build_library.py --out build/llama
 	@$(BIN)/python packaging/bundle.py --libraries build/llama
 
-bundle-check: $(STARTER)  ## try that folder as people use it (as root: in a root of its own, too)
-	@$(BIN)/python packaging/check_bundle.py dist/edgekv-*-linux-*.tar.xz --model $(STARTER)
+bundle-check: $(STARTER)  ## try both as people use them (as root: in a root of their own, too)
+	@$(BIN)/python packaging/check_bundle.py dist/edgekv-*-linux-$(shell uname -m).tar.xz \
+	  --onefile dist/edgekv-onefile --model $(STARTER)
 
 clean:  ## remove the environment and caches; models stay
 	rm -rf tests/node/node_modules $(VENV) build dist *.egg-info models/.parts

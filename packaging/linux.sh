@@ -38,7 +38,7 @@ if [[ ! -e $root/opt/python/bin/python3 ]]; then
     apt-get update && cd /opt && apt-get source --download-only python3.11
     mkdir -p python-source && tar -xf python3.11_*.orig.tar.* -C python-source --strip-components=1
     cd python-source
-    ./configure --prefix=/opt/python --enable-shared LDFLAGS=-Wl,-rpath,/opt/python/lib
+    ./configure --prefix=/opt/python --enable-shared --disable-test-modules LDFLAGS=-Wl,-rpath,/opt/python/lib
     make -j$jobs && make install
     strip --strip-unneeded /opt/python/lib/libpython3.11.so.1.0"
 fi
