@@ -61,7 +61,7 @@ def test_an_engine_that_holds_more_than_the_plan_is_told() -> None:
 ON_GPU = Allocation((BufferSize("CUDA0", "weights", 3 * GIB), BufferSize("CUDA0", "kv", GIB)))
 
 
-@pytest.mark.parametrize("left", [4 * GIB, 5 * GIB, 9 * GIB])
+@pytest.mark.parametrize("left", [4 * GIB + MIB, 5 * GIB, 9 * GIB])
 def test_memory_that_the_device_did_not_lose_has_spilled(left: int) -> None:
     (sentence,) = spilled(ON_GPU, [graphics(7 * GIB)], [graphics(left)])
     assert "4.0 GiB were allocated there, but its free memory fell by" in sentence
