@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from edgekv.budget.formulas import (
     Pool,
+    attention_bytes,
     kv_bytes,
-    mask_bytes,
     output_bytes,
     state_bytes,
 )
@@ -57,7 +57,7 @@ def _closed_form_bytes(facts: ModelFacts, geometry: Geometry, choice: Choice) ->
     parts: Iterable[int] = (
         kv_bytes(geometry, *_kv(choice)),
         state_bytes(geometry, choice.num_ids),
-        mask_bytes(geometry, Pool.of(choice)),
+        attention_bytes(geometry, Pool.of(choice)),
         output_bytes(facts.num_vocab, choice.num_ids),
         growth_bytes(geometry, facts.num_vocab, choice),
     )

@@ -12,9 +12,9 @@ from edgekv.budget.devices import HOST
 from edgekv.budget.dry_run import DryRun
 from edgekv.budget.formulas import (
     Pool,
+    attention_bytes,
     embedding_bytes,
     kv_bytes,
-    mask_bytes,
     output_bytes,
     state_bytes,
 )
@@ -70,8 +70,8 @@ class _Sizes:
         return embedding_bytes(self.geometry, self.num_vocab, cells)
 
     @property
-    def mask(self) -> int:
-        return mask_bytes(self.geometry or _ONE_LAYER, Pool.of(self.choice))
+    def attention(self) -> int:
+        return attention_bytes(self.geometry or _ONE_LAYER, Pool.of(self.choice))
 
 
 def _scaled(buffer: BufferSize, known: _Sizes, wanted: _Sizes) -> BufferSize:
@@ -96,10 +96,10 @@ def _in_proportion(size: int, known: int, wanted: int) -> int:
 
 
 def _compute(size: int, known: _Sizes, wanted: _Sizes) -> int:
-    """A mask that follows cells x tokens at once, and activations, which follow the tokens alone.
+    """What follows cells x tokens at once, and activations, which follow the tokens alone.
 
     Their room is used again for the logits when the layers are done.
     """
-    activations = max(0, size - known.mask)
+    activations = max(0, size - known.attention)
     activations = _in_proportion(activations, known.choice.ubatch, wanted.choice.ubatch)
-    return max(wanted.mask + activations, wanted.output)
+    return max(wanted.attention + activations, wanted.output)

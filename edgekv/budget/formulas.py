@@ -171,15 +171,26 @@ def embedding_bytes(geometry: Geometry, num_vocab: int, cells: int) -> int:
     return kv_bytes(geometry, pool, "f16", "f16") + state + computed_and_copied
 
 
-def mask_bytes(geometry: Geometry, pool: Pool) -> int:
-    """The part of the compute buffer that grows with the pool: who may see which cell.
+def attention_bytes(geometry: Geometry, pool: Pool) -> int:
+    """The part of the compute buffer that grows with the pool.
 
-    With flash attention the mask has 2 bytes for each cell and each token computed at once,
-    and windowed layers have a mask of their own.
+    A mask says who may see which cell: an element for each cell and each token computed at once,
+    f16 with flash attention and f32 without. Windowed layers have a mask of their own.
     """
     if not geometry.has_cells:
         return 0
     cells = pool.stream_cells
     if geometry.window:
         cells += window_cells(geometry, pool)
-    return 2 * cells * pool.ubatch
+    width = 2 if pool.flash_attention else 4
+    return width * cells * pool.ubatch + score_bytes(geometry, pool)
+
+
+def score_bytes(geometry: Geometry, pool: Pool) -> int:
+    """One layer's attention scores: f32, for each query head, cell and token computed at once.
+
+    Flash attention never writes them down. Source: `llm_graph_context::build_attn_mha`.
+    """
+    if pool.flash_attention or not geometry.has_cells:
+        return 0
+    return 4 * geometry.query_heads * pool.stream_cells * pool.ubatch

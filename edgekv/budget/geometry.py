@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgekv.budget.metadata import ModelKeys, at
+from edgekv.budget.recurrence import keeps_state, width_of_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Geometry:
     """Tokens a windowed layer sees; 0 if there is no such layer."""
     widest_value: int = 0
     """The largest value width of any layer, those without a cache of their own included."""
+    query_heads: int = 0
+    """The most of any layer."""
     is_shared: bool = True
     """Sequence ids can use one pool; otherwise each has as many cells as the pool."""
 
@@ -93,28 +96,6 @@ _WINDOW_RULES = {
 FINE_COMPRESSION, COARSE_COMPRESSION = 4, 128
 """Tokens for which DeepSeek V4 keeps one key, in layers with and without an indexer."""
 
-_FULLY_RECURRENT = {"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"}
-_FULL_ATTENTION_INTERVAL = {
-    "qwen3next": 4,
-    "qwen35": 4,
-    "qwen35moe": 4,
-    "qwen4exp": 4,
-    "minimax-01": 8,
-}
-# A layer without KV heads holds recurrent state instead.
-_RECURRENT_WITHOUT_HEADS = {
-    "bailingmoe3",
-    "glm5-next",
-    "granitehybrid",
-    "jamba",
-    "kimi-k3",
-    "kimi-linear",
-    "lfm2",
-    "lfm2moe",
-    "nemotron_h",
-    "nemotron_h_moe",
-    "plamo2",
-}
 _ENCODERS = {
     "bert",
     "dream",
@@ -163,6 +144,7 @@ def read_geometry(metadata: Mapping[str, str]) -> Geometry | None:
         ),
         window=window if any(layer.is_windowed for layer in layers) else 0,
         widest_value=max((layer.v_width for layer in layers), default=0),
+        query_heads=max(keys.numbers("attention.head_count"), default=0),
         is_shared=keys.architecture != "deepseek4",
     )
 
@@ -170,8 +152,8 @@ def read_geometry(metadata: Mapping[str, str]) -> Geometry | None:
 def _layer(keys: ModelKeys, il: int, *, is_windowed: bool) -> Layer:
     if keys.architecture == "deepseek4":
         return _compressed_layer(keys, il, is_windowed=is_windowed)
-    is_recurrent = _is_recurrent(keys, il)
-    state_width = _state_width(keys) if is_recurrent else 0
+    is_recurrent = keeps_state(keys, il)
+    state_width = width_of_state(keys) if is_recurrent else 0
     if is_recurrent and keys.architecture != "falcon-h1":  # its layers do both
         return Layer(state_width=state_width)
     heads = keys.kv_heads(il)
@@ -219,28 +201,11 @@ def _is_windowed(keys: ModelKeys, il: int) -> bool:
         return bool(at(listed, il))
     rule = _WINDOW_RULES[keys.architecture]
     if keys.architecture == "lfm2":
-        return not _is_recurrent(keys, il)
+        return not keeps_state(keys, il)
     period = listed[0] if listed else rule.period
     if period == 0:
         return True
     return il % period != (0 if rule.dense_first else period - 1)
-
-
-def _is_recurrent(keys: ModelKeys, il: int) -> bool:
-    architecture = keys.architecture
-    if architecture in _FULLY_RECURRENT or architecture == "falcon-h1":
-        return True
-    if architecture in _FULL_ATTENTION_INTERVAL:
-        listed = keys.numbers("attention.recurrent_layers")
-        if listed:
-            return bool(at(listed, il))
-        default = _FULL_ATTENTION_INTERVAL[architecture]
-        return (il + 1) % max(1, keys.number("full_attention_interval", default)) != 0
-    if architecture in _RECURRENT_WITHOUT_HEADS:
-        # Nemotron's feed-forward layers have no KV heads either, and keep nothing.
-        is_feed_forward = "nemotron" in architecture and keys.per_layer("feed_forward_length", il)
-        return keys.kv_heads(il) == 0 and not is_feed_forward
-    return False
 
 
 def _is_indexed(keys: ModelKeys, il: int) -> bool:
@@ -256,28 +221,6 @@ def _is_indexed(keys: ModelKeys, il: int) -> bool:
     if keys.architecture == "glm-dsa" and keys.number("context_length") >= 2**20:
         return il < 2 or (il - 2) % 4 == 0  # GLM-5.2 files that do not list theirs
     return keys.architecture != "dots3note" and keys.architecture != "hy_v4"
-
-
-def _state_width(keys: ModelKeys) -> int:
-    """Elements of recurrent state that one layer keeps for one sequence id.
-
-    Source: `llama_hparams::n_embd_r` (the convolution's last inputs) + `n_embd_s` (the state).
-    """
-    embedding = keys.number("embedding_length")
-    conv_inputs = max(0, keys.number("ssm.conv_kernel") - 1)
-    if head := keys.number("wkv.head_size"):
-        return embedding * (keys.number("token_shift_count", 2) + head)
-    if length := keys.number("shortconv.l_cache"):
-        return embedding * (length - 1)
-    heads = keys.per_layer("attention.head_count", 0)
-    if head := keys.number("kda.head_dim"):
-        queries_keys_values = 3
-        return heads * head * (queries_keys_values * (conv_inputs or 3) + head)
-    inner, state = keys.number("ssm.inner_size"), keys.number("ssm.state_size")
-    convolution = conv_inputs * (inner + 2 * keys.number("ssm.group_count") * state)
-    if keys.architecture == "minimax-01":
-        return convolution + heads * keys.number("attention.key_length") ** 2
-    return convolution + inner * state
 
 
 def _caching_layers(keys: ModelKeys) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgekv.budget.devices import HOST
-from edgekv.budget.formulas import Pool, cache_shapes, kv_bytes, state_bytes
+from edgekv.budget.formulas import Pool, cache_shapes, kv_bytes, score_bytes, state_bytes
 from edgekv.budget.geometry import Geometry
 from edgekv.budget.machine import MIB
 from edgekv.budget.sizes import counted, format_size
@@ -100,6 +100,8 @@ def _buffer(engine: Engine, choice: Choice, buffer: BufferSize) -> CostLine:
             )
         case _:
             how = f"room to compute {choice.ubatch} tokens at once over {choice.cells:,} cells"
+            if not choice.flash_attention:
+                how += ", with the attention scores of a layer (--flash-attention on saves them)"
     how = _marked(buffer, how)
     return CostLine(buffer.device, buffer.label, buffer.bytes, how, not buffer.estimated)
 
@@ -155,7 +157,9 @@ def growth_bytes(geometry: Geometry | None, num_vocab: int, choice: Choice) -> i
     cells = sum(shape.cells for shape in shapes) + choice.embedding_cells
     tables = cells * (table_entry + tree_nodes)
     tokens = choice.cells * 64  # our lists of them
-    return code_and_graphs + candidates + tables + tokens
+    # ggml_graph_plan takes room to round the scores to f16, for a product with f16 values.
+    scores = 0 if geometry is None else score_bytes(geometry, Pool.of(choice)) // 2
+    return code_and_graphs + candidates + tables + tokens + scores
 
 
 def moving_bytes(geometry: Geometry | None, choice: Choice) -> int:

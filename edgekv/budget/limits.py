@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from edgekv.budget.case import Case
 from edgekv.budget.devices import Budget
 from edgekv.budget.machine import Machine
 from edgekv.budget.outcomes import standing
-from edgekv.budget.search import UBATCHES, Case
 from edgekv.budget.sizes import counted
+from edgekv.budget.styles import PLAIN_UBATCHES, UBATCHES
 from edgekv.core.plan import CELL_PADDING, Choice
 
 SMALLER = ("q8_0", "q8_0")
@@ -89,9 +90,10 @@ def _style(case: Case, choice: Choice) -> Iterator[str]:
             "q8_0 keys and values would take half the memory; 'edgekv validate --quick' tests "
             "them on this model, and then the plan may choose them."
         )
-    if choice.ubatch < UBATCHES[0]:
+    most, *_ = UBATCHES if choice.flash_attention else PLAIN_UBATCHES
+    if choice.ubatch < most:
         yield (
-            f"Prompts are computed {choice.ubatch} tokens at a time, not {UBATCHES[0]}, "
+            f"Prompts are computed {choice.ubatch} tokens at a time, not {most}, "
             "to leave memory for context and slots; they take a little longer."
         )
 

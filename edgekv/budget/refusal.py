@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from edgekv.budget.case import Case, with_wish
 from edgekv.budget.devices import Budget
 from edgekv.budget.dry_run import DryRun
 from edgekv.budget.formulas import fits_widths
 from edgekv.budget.judge import Judge, sum_bytes
+from edgekv.budget.kv_types import KV_TYPES
 from edgekv.budget.machine import MIB
 from edgekv.budget.search import (
     MOST_SEQS,
-    Case,
     best_choice,
     largest_choice,
     most_frugal_choice,
-    with_wish,
 )
 from edgekv.budget.sizes import format_size
 from edgekv.budget.smaller_files import smaller_file
@@ -92,10 +92,17 @@ def _impossible_types(case: Case) -> Iterator[str]:
                 "fill; take --kv-type f16."
             )
 
+    value_type = case.wish.kv_type_v
+    if case.wish.flash_attention is False and value_type and KV_TYPES[value_type].is_quantised:
+        yield (
+            f"--flash-attention off cannot read {value_type} values; take --flash-attention on, or "
+            f"--kv-type {case.wish.kv_type_k or 'auto'}/f16."
+        )
+
 
 def _impossible_layers(case: Case, budget: Budget) -> Iterator[str]:
     wished, all_layers = case.wish.gpu_layers or 0, case.all_layers
-    if wished > 0 and not budget.has_gpu:
+    if wished > 0 and not budget.has_gpu and not budget.lent:
         yield (
             f"--gpu-layers {wished} asks for a graphics device and none can be used here; "
             "leave it out, or install llama-cpp-python built for yours."
@@ -146,6 +153,8 @@ def _other_remedies(case: Case, judge: Judge, run: DryRun) -> Iterator[str]:
     room = judge.budget.total_bytes - (needed - weights)
     if (smaller := smaller_file(case.facts, weights, room)) is not None:
         yield f"close other programs, or take this model in {smaller}"
+    if judge.budget.lent:
+        yield "lend more on a worker, or name another: layers move whole"
     yield "close other programs or take a smaller model"
 
 
@@ -158,6 +167,8 @@ _LARGEST = {
 
 async def _most_layers(case: Case, judge: Judge) -> int | None:
     """The most GPU layers, fewer than were asked for, that fit in the most frugal choice."""
+    if case.worker_layers:
+        return None
     fitting, low, high = None, -1, case.wish.gpu_layers or 0
     while high - low > 1:
         middle = (low + high) // 2

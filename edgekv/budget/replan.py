@@ -55,6 +55,7 @@ def _as_wished(basis: Basis, choice: Choice) -> Case:
     return replace(
         basis.case(),
         gpu_layers=choice.gpu_layers,
+        worker_layers=choice.worker_layers,
         host_experts=choice.host_experts,
         threads=choice.threads,
     )

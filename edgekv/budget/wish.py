@@ -21,6 +21,7 @@ class Wish:
     cells: int | None = None
     kv_type_k: str | None = None
     kv_type_v: str | None = None
+    flash_attention: bool | None = None
     gpu_layers: int | None = None
     memory_bytes: int | None = None
     """The whole budget, instead of what is available now less the reserve. More than is

@@ -57,6 +57,13 @@ def reserve(_ctx: click.Context, _param: click.Parameter, text: str) -> Reserve 
         raise click.BadParameter(str(error)) from error
 
 
+def switch(_ctx: click.Context, _param: click.Parameter, text: str) -> bool | None:
+    """Read `on` or `off`; `auto` becomes None."""
+    if text not in {AUTO, "on", "off"}:
+        raise click.BadParameter(f"'{text}' is none of '{AUTO}', 'on' and 'off'.")
+    return None if text == AUTO else text == "on"
+
+
 def kv_types(
     _ctx: click.Context, _param: click.Parameter, text: str
 ) -> tuple[str | None, str | None]:
@@ -99,6 +106,13 @@ _OPTIONS = (
     _option("--slots", "slots", count(1), "N", "Conversations decoded at once."),
     _option("--cells", "cells", count(1), "N", "Tokens the pool holds in all."),
     _option("--kv-type", "kv_types", kv_types, "TYPE|KTYPE/VTYPE", "Precision of keys and values."),
+    _option(
+        "--flash-attention",
+        "flash_attention",
+        switch,
+        "on|off",
+        "Less memory to compute in; a processor is faster without.",
+    ),
     _option("--gpu-layers", "gpu_layers", count(0), "N", "Layers that go to the GPU."),
     _option("--memory", "memory_bytes", size, "SIZE", "The whole budget, like 4GiB."),
     _option("--host-cache", "host_cache_bytes", size, "SIZE", "Set aside for idle conversations."),

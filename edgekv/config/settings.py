@@ -47,6 +47,8 @@ class PlanSettings(Table, frozen=True):
     """Tokens the pool holds in all."""
     kv_type: str | None = None
     """Precision of keys and values: `TYPE` or `KTYPE/VTYPE`."""
+    flash_attention: Literal["on", "off", "auto"] | None = None
+    """Less memory to compute in; a processor is faster without."""
     gpu_layers: CountOrNone | Auto | None = None
     """Layers that go to the GPU."""
     memory: str | None = None

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from edgekv.budget.devices import HOST
 from edgekv.budget.formulas import (
     Pool,
+    attention_bytes,
     embedding_bytes,
     kv_bytes,
-    mask_bytes,
     output_bytes,
     state_bytes,
 )
@@ -138,7 +138,7 @@ def _foreseen(
         "weights": facts.weight_bytes,
         "kv": kv_bytes(geometry, pool, choice.kv_type_k, choice.kv_type_v),
         "recurrent": state_bytes(geometry, choice.num_ids),
-        "compute": max(mask_bytes(geometry, pool) + activations, output),
+        "compute": max(attention_bytes(geometry, pool) + activations, output),
         "output": output,
     }
     if choice.embedding_cells:

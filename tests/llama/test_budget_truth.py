@@ -102,8 +102,10 @@ def test_one_dry_run_foresees_the_compute_buffer_of_others(
 ) -> None:
     start = replace(CHOICE, cells=8192, slots=4, kept=4)
     run = DryRun(start, dry_run(library, facts, start))
-    for cells, ubatch, swa_full in product((2048, 32768), (128, 512), (True, False)):
-        choice = replace(start, cells=cells, ubatch=ubatch, batch=ubatch, swa_full=swa_full)
+    grid = product((2048, 32768), (128, 512), (True, False), (True, False))
+    for cells, ubatch, swa_full, flash in grid:
+        sizes = {"cells": cells, "ubatch": ubatch, "batch": ubatch}
+        choice = replace(start, **sizes, swa_full=swa_full, flash_attention=flash)
         foreseen = estimate(run, geometry, facts.num_vocab, choice).total("compute")
         real = dry_run(library, facts, choice).total("compute")
         assert foreseen == pytest.approx(real, rel=0.03, abs=2 * MIB)
@@ -115,8 +117,9 @@ def test_one_dry_run_foresees_the_compute_buffer_of_others(
         {"embedding_cells": 512},
         {"slots": 4, "kept": 4, "swa_full": False},
         {"kv_type_k": "q8_0", "kv_type_v": "q8_0"},
+        {"flash_attention": False},
     ],
-    ids=["one slot", "bounded windows", "quantised"],
+    ids=["one slot", "bounded windows", "quantised", "scores written"],
 )
 def test_the_library_allocates_what_its_dry_run_said(
     library: LlamaLibrary, facts: ModelFacts, changes: dict[str, object]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from edgekv.budget.devices import HOST
 from edgekv.budget.formulas import (
     Pool,
+    attention_bytes,
     embedding_bytes,
     kv_bytes,
-    mask_bytes,
     output_bytes,
     state_bytes,
 )
@@ -120,7 +120,7 @@ class KnownAllocator:
         pool = Pool.of(choice)
         kv = kv_bytes(geometry, pool, choice.kv_type_k, choice.kv_type_v)
         scratch = choice.cells * 512 if choice.kv_type_k == "q8_0" else 0
-        compute = mask_bytes(geometry, pool) + choice.ubatch**2 * 64 + MIB + scratch
+        compute = attention_bytes(geometry, pool) + choice.ubatch**2 * 64 + MIB + scratch
         share = min(choice.gpu_layers, facts.num_layers + 1) / (facts.num_layers + 1)
         sizes: dict[Label, int] = {
             "weights": facts.weight_bytes,

@@ -13,7 +13,7 @@ from edgekv.budget.formulas import (
     fits_widths,
     kv_bytes,
     kv_bytes_per_cell,
-    mask_bytes,
+    attention_bytes,
     output_bytes,
     padded,
     state_bytes,
@@ -123,8 +123,8 @@ class TestWindows:
         assert kv_bytes(self.gemma, bounded, "f16", "f16") == 111 * MIB
 
     def test_each_kind_of_layer_has_its_own_mask(self) -> None:
-        assert mask_bytes(self.gemma, Pool(4096)) == 2 * (4096 + 4096) * 512
-        assert mask_bytes(self.gemma, Pool(4096, swa_full=False)) == 2 * (4096 + 1024) * 512
+        assert attention_bytes(self.gemma, Pool(4096)) == 2 * (4096 + 4096) * 512
+        assert attention_bytes(self.gemma, Pool(4096, swa_full=False)) == 2 * (4096 + 1024) * 512
 
     def test_a_file_without_a_window_has_none(self) -> None:
         assert model("gemma3", block_count=18, **heads(1, 256)).window == 0
