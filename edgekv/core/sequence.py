@@ -25,11 +25,15 @@ class Sequence:
     arrival: int = 0
     """Its place among all requests that ever came."""
     rank: int = 0
-    """Of its priority when it started; the lowest rank is suspended last."""
+    """Of its priority, or of a more important request that waits for what it computes; the lowest
+    rank is suspended last.
+    """
     num_overtaken: int = 0
     """How many younger requests started before it."""
-    resumed_length: int | None = None
-    """Its tokens when it went on after a suspension; None if it never was suspended."""
+    num_had: int = 0
+    """Tokens that had cells before it was suspended; those below that it has not are lost work."""
+    share_end: int = 0
+    """It is left alone until so many of its tokens have cells, as far as somebody else can go."""
 
     @property
     def num_pending(self) -> int:

@@ -24,25 +24,19 @@ from edgekv.core.plan import Choice
 from edgekv.core.ports import Backend
 from edgekv.core.request import Request, RequestId, SeqId, Token
 from edgekv.core.restraint import Restraint
+from edgekv.core.sequence import Sequence
+from edgekv.engine.failures import failure
 from edgekv.engine.looking import look_at
 from edgekv.engine.metrics import Metrics
 from edgekv.engine.pacing import Pace
 from edgekv.engine.resizing import Freed
-from edgekv.engine.scheduler import Scheduler, Start
-from edgekv.errors import EdgeKVError, InvalidValue, Overloaded, PromptTooLong, RequestError
+from edgekv.engine.scheduler import Scheduler
+from edgekv.engine.starts import Start
+from edgekv.errors import InvalidValue, Overloaded, PromptTooLong, RequestError
 from edgekv.kv.cell_cache import CellCache
 from edgekv.kv.prefix_cache import PrefixCache
 from edgekv.kv.store import Store
 from edgekv.kv.unshared_cache import UnsharedCache
-
-FAILURES = {
-    DecodeStatus.FAILED: "llama.cpp could not compute this step, so the answer ends here; "
-    "send the request again.",
-    # A plan is made to fit, so this is a bug; it ends answers, not the process.
-    DecodeStatus.NO_SPACE: "There was no room for tokens that had been found room, which is "
-    "a bug in EdgeKV; send the request again, and please report it.",
-}
-
 
 NUM_STARTS = 32
 """So many starts are remembered, to explain what was computed."""
@@ -147,7 +141,7 @@ class Engine:
 
     def step(self) -> list[EngineEvent]:
         """Do one decode's worth of work for all requests together."""
-        events = [event for start in self._scheduler.admit() for event in self._begin(start)]
+        events = self._admit()
         plan = self._plan()
         if plan.slices:
             events += self._execute(plan)
@@ -189,8 +183,7 @@ class Engine:
         running = list(self._scheduler.running.values())
         for seq in running:
             self._scheduler.suspend(seq)
-            self._detach(seq.request.id)
-            self._metrics.count_suspension()
+            self._note_suspended(seq)
         self._cache.resize(choice.cells, choice.num_seqs)
         return len(running)
 
@@ -224,38 +217,46 @@ class Engine:
         assert len(self._scheduler.running) <= self._slots
 
     def _check_queue(self) -> None:
-        if self._max_waiting is None:
-            return
-        scheduler = self._scheduler
-        num_new = scheduler.num_waiting - scheduler.num_suspended
-        if num_new >= self._max_waiting + scheduler.num_free_slots:
+        limit, num_new = self._max_waiting, self._scheduler.num_new
+        if limit is not None and num_new >= limit + self._scheduler.num_free_slots:
             raise Overloaded(num_new)
+
+    def _admit(self) -> list[EngineEvent]:
+        """Start who can start, at the cost of those who matter less."""
+        events: list[EngineEvent] = []
+        while True:
+            events += [event for start in self._scheduler.admit() for event in self._begin(start)]
+            suspended = self._scheduler.give_way()
+            if not suspended:
+                return events
+            for seq in suspended:
+                self._note_suspended(seq)
 
     def _begin(self, start: Start) -> list[EngineEvent]:
         """The caller hears of the first start only: after a suspension the answer just goes on."""
-        seq, request = start.seq, start.seq.request
-        num_prompt = len(request.prompt)
-        self._backend.attach(seq.seq_id, request.sampling, request.prompt, seq.tokens[num_prompt:])
+        seq, request, found = start.seq, start.seq.request, start.found
+        generated = seq.tokens[found.num_prompt :]
+        self._backend.attach(seq.seq_id, request.sampling, request.prompt, generated)
         self._attached[request.id] = seq.seq_id
         self._metrics.count_start(start)
         if not start.is_first:
             return []
-        acquired = start.acquired
-        found = PromptStart(
-            request.id, num_prompt, acquired.num_reused, acquired.num_restored, acquired.miss
-        )
         self.starts.append(found)
-        return [Started(request.id, num_prompt, min(num_prompt, acquired.num_known))]
+        num_known = min(found.num_prompt, start.acquired.num_known)
+        return [Started(request.id, found.num_prompt, num_known)]
 
     def _plan(self) -> BatchPlan:
         """The next step, and room for it."""
         plan = self._scheduler.plan()
         while (suspended := self._scheduler.suspend_for(plan)) is not None:
-            self._detach(suspended.request.id)
-            self._metrics.count_suspension()
+            self._note_suspended(suspended)
             plan = self._scheduler.plan()
         self._scheduler.make_room(plan)
         return plan
+
+    def _note_suspended(self, seq: Sequence) -> None:
+        self._detach(seq.request.id)
+        self._metrics.count_suspension()
 
     def _detach(self, request_id: RequestId) -> None:
         self._backend.detach(self._attached.pop(request_id))
@@ -263,7 +264,7 @@ class Engine:
     def _execute(self, plan: BatchPlan) -> list[EngineEvent]:
         status = self._backend.decode(plan)
         if status is not DecodeStatus.DONE:
-            return self._scheduler.fail(plan, ErrorInfo(EdgeKVError.code, FAILURES[status]))
+            return self._scheduler.fail(plan, failure(status))
         self._metrics.count_step(plan, self._scheduler.running)
         sampled, events = self._sample(plan)
         going_on = BatchPlan(tuple(p for p in plan.slices if p.seq_id in self._scheduler.running))

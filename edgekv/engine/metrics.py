@@ -9,7 +9,7 @@ from edgekv.core.events import EngineEvent, Sampled
 from edgekv.core.frames import Snapshot
 from edgekv.core.request import SeqId
 from edgekv.core.sequence import Sequence
-from edgekv.engine.scheduler import Start
+from edgekv.engine.starts import Start
 from edgekv.kv.cell_cache import CellCounts, StoreCounts
 
 
@@ -28,12 +28,12 @@ class Metrics:
         """Prompt tokens of the last decoded plan, and answers that went on in it."""
 
     def count_start(self, start: Start) -> None:
-        if start.is_first:
-            num_prompt = len(start.seq.request.prompt)
-            reused = min(num_prompt, start.acquired.num_reused)
-            self._prompt_reused += reused
-            self._prompt_restored += min(num_prompt, start.acquired.num_known) - reused
-        self._recomputed += start.num_recomputed
+        """Count what of a prompt was there, as far as its request has not had it before."""
+        seq, num_prompt = start.seq, len(start.seq.request.prompt)
+        reused_end = max(seq.num_had, min(num_prompt, start.acquired.num_reused))
+        known_end = max(reused_end, min(num_prompt, start.acquired.num_known))
+        self._prompt_reused += reused_end - seq.num_had
+        self._prompt_restored += known_end - reused_end
 
     def count_suspension(self) -> None:
         self._num_suspensions += 1
@@ -48,9 +48,10 @@ class Metrics:
                 num_loading += len(piece.tokens)
             else:
                 num_answering += 1
-            if seq.resumed_length is None:
-                prompt_left = len(seq.request.prompt) - piece.start
-                self._prompt_computed += max(0, min(len(piece.tokens), prompt_left))
+            end, num_prompt = piece.start + len(piece.tokens), len(seq.request.prompt)
+            first_new = max(piece.start, seq.num_had)
+            self._prompt_computed += max(0, min(end, num_prompt) - first_new)
+            self._recomputed += max(0, min(end, seq.num_had) - piece.start)
         self.last_step = num_loading, num_answering
 
     def count_events(self, events: Iterable[EngineEvent]) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 
-from edgekv.core.batch import BatchPlan, BatchSlice
+from edgekv.core.batch import BatchPlan
 from edgekv.core.events import EngineEvent, ErrorInfo, Failed, Finished, FinishReason, Sampled
 from edgekv.core.request import Request, RequestId, SeqId, Token
 from edgekv.core.sequence import Sequence
+from edgekv.engine import giving_way
 from edgekv.engine.answer_lengths import AnswerLengths
 from edgekv.engine.pacing import Pace
+from edgekv.engine.starts import Start
+from edgekv.engine.step_plan import num_answering, step_plan
 from edgekv.engine.waiting_line import Waiting, WaitingLine
-from edgekv.kv.cell_cache import Acquired, CellCache
+from edgekv.kv.cell_cache import CellCache
 
 MAX_OVERTAKES = 32
 """How many younger requests may start before one that waits for room. Short requests use the room
@@ -23,28 +25,6 @@ LOOKAHEAD = 32
 """How many waiting requests a step looks past. Looking at one costs a walk along its prompt, about
 0.2 ms for 4,000 tokens, and every one is looked at again whenever a request has ended.
 """
-
-OLDEST_PROMPT_PART = 4
-"""The oldest prompt gets one part in so many of what a step has left for prompts, so that a
-stream of short ones cannot hold it up for ever.
-"""
-
-MIN_SHARE = 32
-"""Tokens that a resumed answer grows by before it is suspended again, if another one can be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A sequence that has an id now. `acquired` says what of its tokens needs no computing."""
-
-    seq: Sequence
-    acquired: Acquired
-    num_recomputed: int
-    """Tokens that had cells before it was suspended and have none now."""
-
-    @property
-    def is_first(self) -> bool:
-        return self.seq.resumed_length is None
 
 
 class Scheduler:
@@ -84,6 +64,11 @@ class Scheduler:
         return self._line.num_suspended
 
     @property
+    def num_new(self) -> int:
+        """Those that wait for their first start."""
+        return self.num_waiting - self.num_suspended
+
+    @property
     def num_free_slots(self) -> int:
         return max(0, self.slots - len(self._running))
 
@@ -114,43 +99,34 @@ class Scheduler:
                 self._line.overtake(entry)
         return starts
 
+    def give_way(self) -> list[Sequence]:
+        """Suspend those whose slot or cells the next in line needs and whose priority is lower."""
+        lowest, passed = giving_way.lowest_rank(self._running.values()), list[Waiting]()
+        for entry in self._line.in_order():
+            if entry.rank >= lowest or _nobody_may_pass(passed):
+                break
+            # Of one whose turn it is: nobody goes for that, but it may keep room together.
+            is_important = entry.own_rank < lowest
+            if is_important and not self._is_led(entry):
+                return self._suspend_for(entry)
+            if is_important or entry.no_room_since >= 0:
+                passed.append(entry)
+        return []
+
     def plan(self) -> BatchPlan:
-        """The shortest pending first: a long prompt never delays an answer that is under way."""
-        num_answering = self._num_answering()
-        budget = min(self._batch_tokens, self._cache.room())
-        for_prompts = max(0, budget - num_answering)
-        if num_answering:
-            for_prompts = min(for_prompts, self._pace.limit(for_prompts))
-            budget = min(budget, num_answering + for_prompts)
-        oldest = next((s for s in self._running.values() if s.num_pending > 1), None)
-        held_back = _part_of(oldest, for_prompts) if oldest else 0
-        budget -= held_back
-        slices = []
-        for seq in sorted(self._running.values(), key=lambda s: s.num_pending):
-            if seq is oldest:
-                budget += held_back
-            chunk = tuple(seq.tokens[seq.num_computed : seq.slice_end(budget)])
-            if chunk:
-                reaches_end = len(chunk) == seq.num_pending
-                slices.append(BatchSlice(seq.seq_id, seq.num_computed, chunk, reaches_end))
-                budget -= len(chunk)
-        return BatchPlan(tuple(slices))
+        """As much of the next step as the batch and the cells have room for."""
+        most_tokens = min(self._batch_tokens, self._cache.room())
+        return step_plan(self._running.values(), most_tokens, self._pace)
 
     def suspend_for(self, plan: BatchPlan) -> Sequence | None:
-        """Suspend one if cells are too short for answers to go on, or for anything at all.
-
-        The one of lowest priority, then the youngest; never the oldest of the highest, so that
-        there is always one that comes to its end.
-        """
-        if plan.slices and self._cache.room() >= self._num_answering():
+        """Suspend one if cells are too short for answers to go on, or for anything at all."""
+        running = self._running.values()
+        if plan.slices and self._cache.room() >= num_answering(running):
             return None
-        if len(self._running) < 2:
-            return None
-        senior = min(self._running.values(), key=_seniority)
-        others = [seq for seq in self._running.values() if seq is not senior]
-        victim = max([s for s in others if _had_its_share(s)] or others, key=_seniority)
-        self.suspend(victim)
-        return victim
+        leaving = giving_way.for_cells(running)
+        if leaving is not None:
+            self.suspend(leaving)
+        return leaving
 
     def make_room(self, plan: BatchPlan) -> None:
         """Have the cells that a plan takes free."""
@@ -200,6 +176,7 @@ class Scheduler:
     def check_integrity(self) -> None:
         """Raises `AssertionError` if the books of scheduler and cache do not agree."""
         self._cache.check_integrity()
+        self._line.check_integrity()
         assert sorted(self._running) == self._cache.running()
         for seq_id, seq in self._running.items():
             assert seq.seq_id == seq_id
@@ -208,14 +185,9 @@ class Scheduler:
 
     def _start(self, entry: Waiting) -> Start | None:
         """Give a request a sequence id, or note in `entry` what it waits for."""
-        if self._waits(entry):
+        if entry.no_room_since == self._num_left or self._is_led(entry):
             return None
-        promise = self._cache.promised(entry.tokens)
-        if promise is not None:
-            entry.leader, entry.leader_length = self._running[promise.holder], promise.length
-            return None
-        num_more = self._num_expected(entry.request, entry.num_generated)
-        acquired = self._cache.acquire(entry.tokens, len(entry.tokens) + num_more)
+        acquired = self._cache.acquire(entry.tokens, self._num_expected(entry))
         if acquired is None:
             entry.no_room_since = self._num_left
             return None
@@ -225,27 +197,50 @@ class Scheduler:
         seq.arrival, seq.rank, seq.num_overtaken = entry.arrival, entry.rank, entry.num_overtaken
         if entry.claim is not None:
             self._cache.release(entry.claim)
-            seq.resumed_length = len(entry.tokens)
+            seq.num_had = entry.num_had
+            seq.share_end = giving_way.share_end(entry.num_had, acquired.num_known)
         self._running[seq.seq_id] = seq
-        return Start(seq, acquired, max(0, entry.num_lost - acquired.num_known))
+        return Start(seq, acquired, is_first=entry.claim is None)
 
-    def _num_expected(self, request: Request, num_generated: int) -> int:
+    def _num_expected(self, entry: Waiting) -> int:
+        """Cells that a request will probably hold in the end."""
+        return len(entry.tokens) + self._num_following(entry.request, entry.num_generated)
+
+    def _num_following(self, request: Request, num_generated: int) -> int:
         """Cells that the rest of an answer will probably need, the next token's not counted."""
         # The last sampled token is returned but never decoded, so it needs no cell.
         most = request.max_tokens - num_generated - 1
         return min(most, self._lengths.remaining(num_generated))
 
-    def _waits(self, entry: Waiting) -> bool:
-        """Whether nothing has happened that could let this request start."""
-        leader = entry.leader
-        return entry.no_room_since == self._num_left or (
-            leader is not None
-            and leader.num_computed < entry.leader_length
-            and self._running.get(leader.seq_id) is leader
-        )
+    def _is_led(self, entry: Waiting) -> bool:
+        """Whether a running request is about to compute what this one begins with.
 
-    def _num_answering(self) -> int:
-        return sum(1 for seq in self._running.values() if seq.num_pending == 1)
+        That one is as important from now on as those who wait for it.
+        """
+        leader = entry.leader
+        if leader is None or not self._is_ahead(leader, entry.leader_length):
+            promise = self._cache.promised(entry.tokens)
+            if promise is None:
+                return False
+            leader = self._running[promise.holder]
+            entry.leader, entry.leader_length = leader, promise.length
+        leader.rank = min(leader.rank, entry.rank)
+        return True
+
+    def _is_ahead(self, leader: Sequence, length: int) -> bool:
+        return leader.num_computed < length and self._running.get(leader.seq_id) is leader
+
+    def _suspend_for(self, entry: Waiting) -> list[Sequence]:
+        leaving = giving_way.for_request(
+            self._running.values(),
+            entry.own_rank,
+            num_slots=len(self._running) + 1 - self.slots,
+            num_cells=self._cache.shortage(entry.tokens, self._num_expected(entry)),
+            freed_by=self._cache.freed_by,
+        )
+        for seq in leaving:
+            self.suspend(seq)
+        return leaving
 
     def _append(self, seq: Sequence, token: Token, is_complete: bool) -> list[EngineEvent]:
         if token in self._end_tokens and not seq.request.ignore_end:
@@ -257,7 +252,7 @@ class Scheduler:
             events.append(self._finish(seq, reason))
         elif not self._cache.expected(seq.seq_id):
             # It got longer than expected, and what was learned since may say how much longer.
-            more = 1 + self._num_expected(seq.request, seq.num_generated)
+            more = 1 + self._num_following(seq.request, seq.num_generated)
             self._cache.expect(seq.seq_id, more)
         return events
 
@@ -274,20 +269,6 @@ class Scheduler:
 
     def _find(self, request_id: RequestId) -> Sequence | None:
         return next((s for s in self._running.values() if s.request.id == request_id), None)
-
-
-def _part_of(oldest: Sequence, for_prompts: int) -> int:
-    """How much of a step's room for prompts is for the oldest, whatever the others want."""
-    return min(oldest.num_pending, -(-for_prompts // OLDEST_PROMPT_PART))
-
-
-def _seniority(seq: Sequence) -> tuple[int, int]:
-    """The lowest is suspended last."""
-    return seq.rank, seq.arrival
-
-
-def _had_its_share(seq: Sequence) -> bool:
-    return seq.resumed_length is None or len(seq.tokens) - seq.resumed_length >= MIN_SHARE
 
 
 def _nobody_may_pass(passed: list[Waiting]) -> bool:

@@ -10,8 +10,11 @@ from edgekv.kv.claims import Claim
 
 RANKS = {Priority.INTERACTIVE: 0, Priority.NORMAL: 1, Priority.BATCH: 2}
 
-OVERTAKES_A_RANK = 16
-"""A request moves up one rank whenever so many younger ones have started before it."""
+OVERTAKES_A_TURN = 16
+"""After so many starts that overtook an older request it is the oldest one's turn, whatever its
+priority. So a stream of important requests leaves one start in so many to the others, and a burst
+of them comes first almost whole.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -20,9 +23,11 @@ class Waiting:
     arrival: int
     tokens: list[Token]
     """All there is to compute before the next one can be sampled."""
+    rank: int
+    """The lowest comes first."""
     num_overtaken: int = 0
-    num_lost: int = 0
-    """Tokens that had cells when it was suspended."""
+    num_had: int = 0
+    """Tokens that had cells before it was suspended."""
     claim: Claim | None = None
     """On the copies of those cells; None for one that never ran."""
     leader: Sequence | None = None
@@ -36,13 +41,13 @@ class Waiting:
         return self.claim is not None
 
     @property
-    def num_generated(self) -> int:
-        return len(self.tokens) - len(self.request.prompt)
+    def own_rank(self) -> int:
+        """Of its priority, whoever's turn it is."""
+        return RANKS[self.request.priority]
 
     @property
-    def rank(self) -> int:
-        """The lowest comes first."""
-        return max(0, RANKS[self.request.priority] - self.num_overtaken // OVERTAKES_A_RANK)
+    def num_generated(self) -> int:
+        return len(self.tokens) - len(self.request.prompt)
 
     @property
     def place(self) -> tuple[int, bool, int]:
@@ -53,7 +58,11 @@ class Waiting:
 class WaitingLine:
     def __init__(self) -> None:
         self._entries: dict[RequestId, Waiting] = {}
+        self._in_order: list[Waiting] | None = None
+        """None once that has changed."""
         self._num_arrived = 0
+        self._num_overtakes = 0
+        """Starts that overtook an older request since it was the oldest one's turn."""
         self.num_suspended = 0
 
     def __len__(self) -> int:
@@ -65,33 +74,59 @@ class WaitingLine:
 
     def submit(self, request: Request) -> None:
         self._num_arrived += 1
-        entry = Waiting(request, self._num_arrived, list(request.known))
-        self._entries[request.id] = entry
+        rank = RANKS[request.priority]
+        self._add(Waiting(request, self._num_arrived, list(request.known), rank))
 
     def suspend(self, seq: Sequence, claim: Claim) -> None:
         """Take back a running sequence, with the place it had."""
-        self._entries[seq.request.id] = Waiting(
+        entry = Waiting(
             seq.request,
             seq.arrival,
             seq.tokens,
+            seq.rank,
             num_overtaken=seq.num_overtaken,
-            num_lost=seq.num_computed,
+            num_had=max(seq.num_had, seq.num_computed),
             claim=claim,
         )
+        self._add(entry)
         self.num_suspended += 1
 
     def leave(self, request_id: RequestId) -> Waiting | None:
         """Take a request out, if it is here."""
         entry = self._entries.pop(request_id, None)
-        if entry is not None and entry.is_suspended:
-            self.num_suspended -= 1
+        if entry is not None:
+            self._in_order = None
+            self.num_suspended -= entry.is_suspended
         return entry
 
     def in_order(self) -> list[Waiting]:
-        return sorted(self._entries.values(), key=lambda entry: entry.place)
+        """The next to start first."""
+        if self._in_order is None:
+            self._in_order = sorted(self._entries.values(), key=lambda entry: entry.place)
+        return self._in_order
 
     def overtake(self, started: Waiting) -> None:
         """A request has started: the older ones that still wait have been overtaken."""
-        for entry in self._entries.values():
-            if entry.arrival < started.arrival:
-                entry.num_overtaken += 1
+        older = [e for e in self._entries.values() if e.arrival < started.arrival]
+        for entry in older:
+            entry.num_overtaken += 1
+        self._num_overtakes += bool(older)
+        if self._num_overtakes >= OVERTAKES_A_TURN:
+            self._num_overtakes = 0
+            self._give_turn()
+
+    def check_integrity(self) -> None:
+        assert self.num_suspended == sum(entry.is_suspended for entry in self._entries.values())
+        assert sorted(self.in_order(), key=lambda entry: entry.place) == self.in_order()
+        assert len(self.in_order()) == len(self._entries)
+
+    def _give_turn(self) -> None:
+        """Move the oldest of those that have not the first rank up to it, for good."""
+        others = [entry for entry in self._entries.values() if entry.rank > 0]
+        if others:
+            min(others, key=lambda entry: entry.arrival).rank = 0
+            self._in_order = None
+
+    def _add(self, entry: Waiting) -> None:
+        self._entries[entry.request.id] = entry
+        self._in_order = None

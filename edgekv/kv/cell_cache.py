@@ -61,6 +61,12 @@ class CellCache(Protocol):
         evict kept sequences. Returns None, and changes nothing, if there is no room now.
         """
 
+    def shortage(self, tokens: Sequence[Token], expected: int) -> int:
+        """How many cells `acquire` lacks now; 0 or less if there is room."""
+
+    def freed_by(self, seq_id: SeqId) -> int:
+        """Cells that others could have at once if a running sequence were suspended, at least."""
+
     def checkpoints(self, seq_id: SeqId, branches: Sequence[int]) -> tuple[int, ...]:
         """Positions up to which exactly the cells must be computed at some moment, for a copy of
         them as they are then is of use to others. `branches` are where those will probably part.

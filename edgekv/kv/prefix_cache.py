@@ -104,13 +104,11 @@ class PrefixCache:
         # The last token is always computed, to have logits to sample from.
         wanted = tokens[:-1]
         match = self._tree.match(wanted)
-        needed = expected - match.length
-        evictable = self._tree.num_kept - match.num_kept
-        if needed > self._unreserved + evictable or not (self._pool.unused or self._kept):
+        if self._lacks(match, expected) > 0 or not (self._pool.unused or self._kept):
             return None
         different = difference(wanted, self._tree, match, self._swap.store.nearest(wanted))
-        seq_id = self._claim(match, needed, tokens)
-        self._reserved.set(seq_id, needed)
+        seq_id = self._claim(match, expected - match.length, tokens)
+        self._reserved.set(seq_id, expected - match.length)
         self._prompts.acquire(seq_id)
         self._prompts.advance(seq_id, tokens)
         num_restored = self._restore(seq_id, wanted)
@@ -118,6 +116,13 @@ class PrefixCache:
         lost = self._swap.store.lost.find(wanted, known)
         miss = Miss(different, lost) if known < len(wanted) else None
         return Acquired(seq_id, match.length, num_restored, miss=miss)
+
+    def shortage(self, tokens: Sequence[Token], expected: int) -> int:
+        return self._lacks(self._tree.match(tokens[:-1]), expected)
+
+    def freed_by(self, seq_id: SeqId) -> int:
+        private = self._tree.length(seq_id) - self._tree.private_start(seq_id)
+        return private + self._reserved.of(seq_id)
 
     def checkpoints(self, seq_id: SeqId, branches: Sequence[int]) -> tuple[int, ...]:
         return ()
@@ -191,14 +196,11 @@ class PrefixCache:
         return True
 
     def check_integrity(self) -> None:
-        self._tree.check_integrity()
-        self._prompts.check_integrity()
-        self._reserved.check_integrity()
-        self._swap.store.check_integrity()
+        for books in (self._tree, self._prompts, self._reserved, self._swap.store, self._kept):
+            books.check_integrity()
         ids = [*self._pool.unused, *self._kept, *self._reserved.seq_ids()]
         assert sorted(ids) == list(range(self._num_seqs)), "every id is in exactly one place"
         assert self._free >= 0
-        self._kept.check_integrity()
 
     @property
     def _free(self) -> int:
@@ -215,6 +217,10 @@ class PrefixCache:
     def _unreserved(self) -> int:
         """Free cells that no running sequence is expected to need; below 0 if there are too few."""
         return self._free - self._reserved.total
+
+    def _lacks(self, match: Match, expected: int) -> int:
+        """So many of the cells behind a match are not to be had, by evicting neither."""
+        return expected - match.length - self._unreserved - (self._tree.num_kept - match.num_kept)
 
     def _claim(self, match: Match, needed: int, tokens: Sequence[Token]) -> SeqId:
         """An id that holds the match, with room for `needed` more cells.

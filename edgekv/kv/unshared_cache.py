@@ -85,7 +85,7 @@ class UnsharedCache:
         return max(promises, key=lambda promise: promise.length, default=None)
 
     def acquire(self, tokens: Sequence[Token], expected: int) -> Acquired | None:
-        if not self._unused or expected > self.room() - self._reserved.total:
+        if not self._unused or self.shortage(tokens, expected) > 0:
             return None
         seq_id = self._unused.pop()
         wanted = tokens[:-1]
@@ -94,6 +94,12 @@ class UnsharedCache:
         self._reserved.set(seq_id, expected - num_restored)
         self._checkpoints[seq_id] = set()
         return Acquired(seq_id, 0, num_restored)
+
+    def shortage(self, tokens: Sequence[Token], expected: int) -> int:
+        return expected - (self.room() - self._reserved.total)
+
+    def freed_by(self, seq_id: SeqId) -> int:
+        return self.length(seq_id) + self._reserved.of(seq_id)
 
     def checkpoints(self, seq_id: SeqId, branches: Sequence[int]) -> tuple[int, ...]:
         store, prompt = self._swap.store, self._prompts[seq_id][:-1]

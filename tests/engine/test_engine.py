@@ -7,7 +7,8 @@ import pytest
 from edgekv.core.batch import DecodeStatus
 from edgekv.core.events import Failed, Finished, FinishReason
 from edgekv.core.request import RequestId, SeqId, Token
-from edgekv.engine.engine import FAILURES, Engine, Limits
+from edgekv.engine.engine import Engine, Limits
+from edgekv.engine.failures import MESSAGES
 from edgekv.errors import InvalidValue, PromptTooLong
 from tests.cell_backend import CellBackend, scripted
 from tests.engine.driver import END, Driver, request, tokens
@@ -204,7 +205,7 @@ def test_a_failed_decode_ends_only_the_requests_of_its_plan(outcome: DecodeStatu
     for name in ("answering", "loading"):
         end = driver.ends[RequestId(name)]
         assert isinstance(end, Failed)
-        assert end.error.message == FAILURES[outcome]
+        assert end.error.message == MESSAGES[outcome]
     driver.finish()
     assert end_of(driver, "waiting")[0] in {FinishReason.STOP, FinishReason.LENGTH}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from edgekv.core.request import RequestId, SeqId
+from collections.abc import Sequence
+
+from edgekv.core.request import RequestId, SeqId, Token
 from edgekv.engine.scheduler import LOOKAHEAD, MAX_OVERTAKES
+from edgekv.kv.cell_cache import Acquired
 from tests.engine.driver import Driver, request
 
 LONG = range(100, 160)
@@ -102,11 +105,27 @@ def test_a_request_that_does_not_fit_is_not_looked_at_again_before_something_end
     driver = Driver(num_cells=70, slots=3)
     driver.submit(request("runs", [1], max_tokens=20, ignore_end=True), request("long", LONG))
     driver.step()
-    entry = driver.engine._scheduler._line._entries[RequestId("long")]
-    assert driver.engine._scheduler._waits(entry)
+    asked = asking_for_room(driver)
+    for _ in range(5):
+        driver.step()
+    assert not asked
     driver.cancel("runs")
-    assert not driver.engine._scheduler._waits(entry)
+    driver.step()
+    assert len(asked) == 1
     driver.finish()
+
+
+def asking_for_room(driver: Driver) -> list[int]:
+    """The lengths of the prompts that ask for cells from now on, as they do."""
+    cache, asked = driver.engine._cache, list[int]()
+    acquire = cache.acquire
+
+    def noted(tokens: Sequence[Token], expected: int) -> Acquired | None:
+        asked.append(len(tokens))
+        return acquire(tokens, expected)
+
+    cache.acquire = noted  # type: ignore[method-assign]
+    return asked
 
 
 def test_one_that_waits_for_a_prefix_starts_as_soon_as_that_prefix_is_there() -> None:

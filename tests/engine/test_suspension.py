@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from edgekv.core.request import Priority, Request, RequestId, SeqId, Token
 from edgekv.core.sequence import Sequence
-from edgekv.engine.scheduler import MIN_SHARE
+from edgekv.engine.giving_way import MIN_SHARE
 from edgekv.engine.waiting_line import WaitingLine
 from edgekv.errors import Overloaded
 from edgekv.kv.claims import Rank
@@ -195,7 +195,8 @@ def test_those_that_began_an_answer_come_before_older_ones_that_did_not() -> Non
         line.submit(request(name, [1]))
     entry = line.leave(RequestId("suspended"))
     assert entry is not None
-    seq = Sequence(entry.request, SeqId(0), [*entry.tokens, Token(5)], 1, arrival=entry.arrival)
+    seq = Sequence(entry.request, SeqId(0), [*entry.tokens, Token(5)], 1)
+    seq.arrival, seq.rank = entry.arrival, entry.rank
     line.suspend(seq, Store().claim(seq.tokens, Rank.SUSPENDED))
     line.submit(request("urgent", [1], priority=INTERACTIVE))
     assert [e.request.id for e in line.in_order()] == ["urgent", "suspended", "old"]
