@@ -64,10 +64,11 @@ def ceiling(command: str, model: str, numbers: list[int], tokens: int) -> dict[i
 def _rows(
     command: str, model: str, numbers: list[int], tokens: int, flash: str
 ) -> list[dict[str, float]]:
-    settings = f"-c 8192 -b 512 -ub 512 -npp 128 -ntg {tokens} -fa {flash} -kvu -t 2"
+    settings = (
+        f"-c 8192 -b 512 -ub 512 -npp 128 -ntg {tokens} -fa {flash} -kvu -t 2 --output-format jsonl"
+    )
     done = subprocess.run(
-        [command, "-m", model, "-npl", ",".join(map(str, numbers)), *settings.split()]
-        + ["--output-format", "jsonl"],
+        [command, "-m", model, "-npl", ",".join(map(str, numbers)), *settings.split()],
         capture_output=True,
         text=True,
         check=True,
