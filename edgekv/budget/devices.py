@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from edgekv.budget.machine import MIB, Machine, Reading
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
-from edgekv.core.plan import DeviceInfo, DeviceKind
+from edgekv.core.plan import DeviceInfo
 
 HOST = "CPU"
 """ggml's name for the processor, and ours for the pool of the host's memory."""
-
-_SPILLING: tuple[DeviceKind, ...] = ("cuda", "vulkan")
-"""Kinds of devices whose memory Windows manages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +26,8 @@ class MemoryPool:
     free_bytes: int
     budget_bytes: int
     source: str
+    is_remote: bool = False
+    """It is in another machine, and lent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Budget:
     pools: tuple[MemoryPool, ...]
     """The host's pool first."""
     cap_bytes: int | None
-    """What all pools together may give, if the user said so."""
+    """What this machine's pools may give together, if the user said so."""
     notes: tuple[str, ...]
     """Sentences about devices that are not used, and wishes that exceed the machine."""
     caps: tuple[DeviceCap, ...] = ()
@@ -56,13 +55,27 @@ class Budget:
         return self.pools[0]
 
     @property
-    def total_bytes(self) -> int:
-        total = sum(pool.budget_bytes for pool in self.pools)
+    def local(self) -> tuple[MemoryPool, ...]:
+        return tuple(pool for pool in self.pools if not pool.is_remote)
+
+    @property
+    def lent(self) -> tuple[MemoryPool, ...]:
+        """What workers on other machines lend, in the order they were named in."""
+        return tuple(pool for pool in self.pools if pool.is_remote)
+
+    @property
+    def local_bytes(self) -> int:
+        total = sum(pool.budget_bytes for pool in self.local)
         return total if self.cap_bytes is None else min(total, self.cap_bytes)
 
     @property
+    def total_bytes(self) -> int:
+        return self.local_bytes + sum(pool.budget_bytes for pool in self.lent)
+
+    @property
     def has_gpu(self) -> bool:
-        return len(self.pools) > 1 or len(self.host.device_ids) > 1
+        """Whether this machine has a graphics device that a plan may use."""
+        return len(self.local) > 1 or len(self.host.device_ids) > 1
 
     def pool_of(self, device_id: str) -> MemoryPool:
         """Where a device's buffers count; memory of no known device is the host's."""
@@ -70,8 +83,9 @@ class Budget:
 
 
 def read_budget(devices: Iterable[DeviceInfo], machine: Machine, wish: Wish) -> Budget:
-    """What may be used of the host and of every graphics device that can be judged."""
-    graphics = [device for device in devices if device.kind != "cpu"]
+    """What may be used of the host, of every graphics device that can be judged, and of workers."""
+    known = list(devices)
+    graphics = [device for device in known if device.kind not in {"cpu", "rpc"}]
     sharing = [device for device in graphics if _shares_host_memory(device, machine)]
     separate = [device for device in graphics if device not in sharing]
     pools = [_host_pool(sharing, machine, wish)]
@@ -82,6 +96,7 @@ def read_budget(devices: Iterable[DeviceInfo], machine: Machine, wish: Wish) -> 
             notes.append(f"{device.id} is not used, because its free memory cannot be read.")
         else:
             pools.append(_device_pool(device, free_bytes, machine))
+    pools += [_lent_pool(device) for device in known if device.kind == "rpc"]
     return Budget(tuple(pools), wish.memory_bytes, tuple(notes), _caps(sharing))
 
 
@@ -151,7 +166,7 @@ def _host_notes(machine: Machine, wish: Wish) -> Iterable[str]:
 
 def _device_pool(device: DeviceInfo, free_bytes: int, machine: Machine) -> MemoryPool:
     reserve, why = device_reserve(device.total_bytes), ""
-    if machine.spills and device.kind in _SPILLING:
+    if machine.spills:
         reserve *= 2
         why = ", because Windows moves what does not fit into the host's memory, in silence"
     told = device.source or "free memory as its driver reports it"
@@ -161,4 +176,17 @@ def _device_pool(device: DeviceInfo, free_bytes: int, machine: Machine) -> Memor
         free_bytes=free_bytes,
         budget_bytes=max(0, free_bytes - reserve),
         source=f"{told}, less a reserve of {format_size(reserve)}{why}",
+    )
+
+
+def _lent_pool(device: DeviceInfo) -> MemoryPool:
+    # A worker says what may be taken of it, its own reserve left out.
+    free_bytes = device.free_bytes or 0
+    return MemoryPool(
+        device_ids=(device.id,),
+        total_bytes=device.total_bytes,
+        free_bytes=free_bytes,
+        budget_bytes=free_bytes,
+        source="what the worker lends",
+        is_remote=True,
     )

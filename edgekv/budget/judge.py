@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from edgekv.budget.devices import Budget
+from edgekv.budget.devices import Budget, MemoryPool
 from edgekv.budget.dry_run import Allocator, DryRun
 from edgekv.budget.estimate import estimate
 from edgekv.budget.formulas import state_bytes
@@ -43,16 +43,22 @@ class Judge:
     def spare_bytes(self, run: DryRun) -> int:
         """What the scarcest memory has left; negative if the choice does not fit."""
         lines = self.lines(run)
-        in_pools = (
-            pool.budget_bytes
-            - sum_bytes(line for line in lines if self.budget.pool_of(line.device) is pool)
-            for pool in self.budget.pools
-        )
+        lent = (self.spare_in(pool, lines) for pool in self.budget.lent)
+        return min([self.spare_here(lines), *lent])
+
+    def spare_here(self, lines: Sequence[CostLine]) -> int:
+        """The same of this machine's memory alone."""
+        in_pools = (self.spare_in(pool, lines) for pool in self.budget.local)
         under_caps = (
             cap.bytes - sum_bytes(line for line in lines if line.device == cap.device_id)
             for cap in self.budget.caps
         )
-        return min(self.budget.total_bytes - sum_bytes(lines), *in_pools, *under_caps)
+        here = (line for line in lines if not self.budget.pool_of(line.device).is_remote)
+        return min(self.budget.local_bytes - sum_bytes(here), *in_pools, *under_caps)
+
+    def spare_in(self, pool: MemoryPool, lines: Sequence[CostLine]) -> int:
+        taken = (line for line in lines if self.budget.pool_of(line.device) is pool)
+        return pool.budget_bytes - sum_bytes(taken)
 
     def spare_by_estimate(self, run: DryRun) -> Spare:
         """How other choices would do, judged from one dry run; exact where there was one."""

@@ -25,6 +25,7 @@ from edgekv.budget.refusal import check_wish, known_refusal, refusal
 from edgekv.budget.report import planned_devices, planned_model
 from edgekv.budget.search import best_choice, most_frugal_choice, preferred_choice
 from edgekv.budget.wish import Wish
+from edgekv.budget.workers import with_workers, worker_sentences
 from edgekv.core.plan import DeviceInfo, MemoryPlan, ModelFacts
 
 SCHEMA = 1
@@ -47,6 +48,8 @@ async def plan_memory(basis: Basis, dry_run: AskLibrary) -> MemoryPlan:
     check_wish(case, judge.budget)
     if judge.budget.has_gpu and basis.wish.gpu_layers is None:
         case = await _offloaded(case, judge)
+    if judge.budget.lent:
+        case = await with_workers(case, judge)
     run = with_host_cache(case, judge, await _settle(case, judge))
     return basis.plan(case, judge, run)
 
@@ -101,7 +104,10 @@ class Basis:
             total_bytes=total,
             budget_bytes=budget.total_bytes,
             fits=judge.spare_bytes(run) >= 0,
-            limits=limit_sentences(case, self.machine, budget, run.choice),
+            limits=(
+                *limit_sentences(case, self.machine, budget, run.choice),
+                *worker_sentences(budget, run.choice, case.all_layers),
+            ),
         )
 
 
@@ -200,7 +206,7 @@ async def _offload_share(case: Case, judge: Judge) -> float:
 def _gpu_share(run: DryRun, judge: Judge) -> float:
     """How much of what graphics devices should hold fits them; 1 is all."""
     shares = [1.0]
-    bounds = [(pool.device_ids, pool.budget_bytes) for pool in judge.budget.pools[1:]]
+    bounds = [(pool.device_ids, pool.budget_bytes) for pool in judge.budget.local[1:]]
     bounds += [((cap.device_id,), cap.bytes) for cap in judge.budget.caps]
     for device_ids, most in bounds:
         lines = [line for line in judge.lines(run) if line.device in device_ids]

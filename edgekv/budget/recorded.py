@@ -106,7 +106,9 @@ def _recorded(found: _File, path: Path, here: Machine) -> RecordedMachine:
     )
     if cores < 1:
         raise ValueError("cores must be 1 or more")
-    devices = tuple(_info(device) for device in found.devices if device.kind != "cpu")
+    # Workers are no part of a machine, and whether they are there is known only to who asks them.
+    own = (device for device in found.devices if device.kind not in {"cpu", "rpc"})
+    devices = tuple(map(_info, own))
     return RecordedMachine(
         _machine(total, free, str(path), cores), devices, f"the machine of {path}"
     )

@@ -87,4 +87,5 @@ def _planned(
         budget_bytes=budget_bytes,
         unified=unified,
         source=pool.source,
+        latency_ms=device.latency_ms,
     )

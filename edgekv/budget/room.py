@@ -86,8 +86,11 @@ def rooms(
 
 
 def has_own_memory(device: PlannedDevice) -> bool:
-    """Whether it is a graphics device that a plan may use, with memory that nobody shares."""
-    return device.kind != "cpu" and not device.unified and device.budget_bytes > 0
+    """Whether it is a graphics device that a plan may use, with memory that nobody shares.
+
+    Nobody else takes what a worker lends, so there is nothing to watch.
+    """
+    return device.kind not in {"cpu", "rpc"} and not device.unified and device.budget_bytes > 0
 
 
 def with_given_back(plan: MemoryPlan, allocation: Allocation, held: Held) -> Held:
