@@ -7,6 +7,7 @@ tools offer for `--cache-type-k` and `--cache-type-v`, and two that only its lib
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,15 @@ KV_TYPES = {
 }
 
 AUTO = "auto"
+
+Pair: TypeAlias = tuple[str, str]
+"""The types of keys and of values."""
+
+
+def pair_name(pair: Pair) -> str:
+    """As a user writes it: `q8_0`, or `q8_0/q4_0`."""
+    key_type, value_type = pair
+    return key_type if key_type == value_type else f"{key_type}/{value_type}"
 
 
 def parse_kv_types(text: str) -> tuple[str | None, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgekv.budget.kv_types import KV_TYPES
+from edgekv.budget.kv_types import KV_TYPES, Pair, pair_name
 
 EXACT = ("f32", "f16", "bf16")
 """Types that need no test: models are trained in no finer ones."""
@@ -26,7 +26,7 @@ class Outcome:
     """The first reason against it; None if it passed."""
 
     @property
-    def types(self) -> tuple[str, str]:
+    def types(self) -> Pair:
         return self.kv_type_k, self.kv_type_v
 
     @property
@@ -59,7 +59,7 @@ def standing(kv_type_k: str, kv_type_v: str, tested: Iterable[Outcome]) -> str |
     """One sentence on a choice of types; None if there is nothing to test about it."""
     if {kv_type_k, kv_type_v} <= set(EXACT):
         return None
-    name = kv_type_k if kv_type_k == kv_type_v else f"{kv_type_k}/{kv_type_v}"
+    name = pair_name((kv_type_k, kv_type_v))
     test = next((test for test in tested if test.types == (kv_type_k, kv_type_v)), None)
     if test is None:
         return (

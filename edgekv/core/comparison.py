@@ -1,4 +1,4 @@
-"""Two ways to keep keys and values, compared token by token on the same words."""
+"""Ways to keep keys and values, compared with one of them token by token on the same words."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 class Likeness(msgspec.Struct, frozen=True):
-    """How two ways predict one text; all tuples have one entry a scored token."""
+    """How two ways predict one text, the reference and a candidate; all tuples have one entry a
+    scored token.
+    """
 
     reference_logprobs: tuple[float, ...]
     """Natural logarithms of the probability of the token that is there."""
@@ -56,11 +58,12 @@ class Likeness(msgspec.Struct, frozen=True):
 
 
 class OpenComparison(msgspec.Struct, frozen=True, tag=True):
-    """Open a model once with two contexts, in place of the one that is open."""
+    """Open a model once with a context for each way to keep keys and values."""
 
     call: int
     reference: Opening
-    candidate: Opening
+    candidates: tuple[Opening, ...]
+    """They differ from the reference in KV types and in how many tokens are computed at once."""
 
 
 class ComparisonOpened(msgspec.Struct, frozen=True, tag=True):
@@ -68,12 +71,15 @@ class ComparisonOpened(msgspec.Struct, frozen=True, tag=True):
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
-    """Ask for the `Likeness` of each text of a passage that fits into the cells opened."""
+    """Ask how candidates predict a passage that fits into the cells opened."""
 
     call: int
     passage: Passage
+    candidates: tuple[int, ...]
+    """Which of those opened, by their number from 0 on."""
 
 
 class Compared(msgspec.Struct, frozen=True, tag=True):
     call: int
-    texts: tuple[Likeness, ...]
+    candidates: tuple[tuple[Likeness, ...], ...]
+    """Of each candidate asked for, one `Likeness` a text."""

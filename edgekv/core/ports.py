@@ -142,10 +142,16 @@ class ModelLibrary(Protocol):
 
 
 class Comparison(Protocol):
-    """One model with two contexts, a reference and a candidate."""
+    """One model with several contexts: a reference, and candidates that have numbers from 0 on."""
 
-    def compare(self, passage: Passage) -> tuple[Likeness, ...]:
-        """Of each text. Raises `ModelError` if the library gives up."""
+    def compare(
+        self, passage: Passage, candidates: Sequence[int], on_progress: Callable[[float], None]
+    ) -> tuple[tuple[Likeness, ...], ...]:
+        """Of each candidate asked for, one `Likeness` a text; the reference computes once for all.
+
+        `on_progress` hears fractions up to 1, every few hundred tokens of a context at least.
+        Raises `ModelError` if the library gives up.
+        """
 
     def close(self) -> None:
         """Give all memory back. Nothing may be called afterwards."""
@@ -153,6 +159,9 @@ class Comparison(Protocol):
 
 class ComparisonLibrary(Protocol):
     def open_comparison(
-        self, reference: Opening, candidate: Opening, on_progress: Callable[[float], None]
+        self,
+        reference: Opening,
+        candidates: Sequence[Opening],
+        on_progress: Callable[[float], None],
     ) -> tuple[Comparison, Vocabulary]:
-        """Load a model once, with both contexts. Raises `ModelError`."""
+        """Load a model once, with all contexts. Raises `ModelError`."""

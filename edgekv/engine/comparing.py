@@ -1,4 +1,4 @@
-"""The loop of a process that compares two ways to keep keys and values: no queue, no cache."""
+"""The loop of a process that compares ways to keep keys and values: no queue, no cache."""
 
 from __future__ import annotations
 
@@ -53,14 +53,19 @@ class ComparisonProcess:
         comparison, vocabulary = self._open
         if isinstance(command, Tokenize):
             return Tokens(command.call, tuple(vocabulary.tokenize(command.prompt.segments)))
-        return Compared(command.call, comparison.compare(command.passage))
+        tell = self._teller(command.call)
+        return Compared(command.call, comparison.compare(command.passage, command.candidates, tell))
 
     def _open_comparison(self, command: OpenComparison) -> ComparisonOpened:
-        assert self._open is None, "a process compares one pair"
+        assert self._open is None, "a process opens one comparison"
         call = command.call
         self._open = self._library.open_comparison(
             command.reference,
-            command.candidate,
-            lambda fraction: self._send(Progress(call, fraction)),
+            command.candidates,
+            self._teller(call),
         )
         return ComparisonOpened(call)
+
+    def _teller(self, call: int) -> Callable[[float], None]:
+        """Tells the front end how far a call is, which is a sign of life as well."""
+        return lambda fraction: self._send(Progress(call, fraction))

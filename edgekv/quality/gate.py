@@ -32,6 +32,13 @@ def objections(measured: Measured) -> tuple[str, ...]:
     return tuple(found)
 
 
+def is_settled(measured: Measured) -> bool:
+    """Whether a KV type is refused whatever longer texts show. What a few questions lose, others
+    may gain; but each length has to predict its prose well.
+    """
+    return any(True for score in measured.prose for _ in _divergence(score))
+
+
 def _retrieval(words: str, scores: Sequence[NeedleScore]) -> Iterator[str]:
     lost = sum(s.reference_exact and not s.exact for s in scores)
     gained = sum(s.exact and not s.reference_exact for s in scores)

@@ -1,45 +1,116 @@
-"""A verdict as one page: the heat map of what was found where, and how predictions diverge."""
+"""Verdicts on one model as a page: what was found where, and how predictions diverge."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Sequence
 from html import escape
+from statistics import fmean
 
-from edgekv.quality.gate import MOST_DIVERGENCE
-from edgekv.quality.measures import NeedleScore
-from edgekv.quality.verdicts import Verdict
+from edgekv.budget.kv_types import pair_name
+from edgekv.quality.curves import Curve, chart
+from edgekv.quality.gate import MOST_DIVERGENCE, MOST_P99_DIVERGENCE
+from edgekv.quality.measures import NeedleScore, ProseScore
+from edgekv.quality.report import outcome, title
+from edgekv.quality.verdicts import REFERENCE, Verdict
 
-WIDTH, HEIGHT, MARGIN = 560, 200, 44
+WORST_FALL = 2.0
+"""Nats from which a cell of the heat map is as red as it gets."""
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 50rem; padding: 0 1rem }
-table { border-collapse: collapse } td, th { padding: .3rem .6rem; text-align: center }
-td.cell { border: 1px solid #8886; font-size: .8rem } svg { max-width: 100% }
 :root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 56rem; padding: 0 1rem }
+table { border-collapse: collapse; margin: .5rem 0 }
+td, th { padding: .25rem .6rem; text-align: right; font-variant-numeric: tabular-nums }
+th { font-weight: 600 }
+.summary td, .summary th { border-bottom: 1px solid #8886 }
+.summary td:first-child, .summary th:first-child { text-align: left }
+.cell { border: 1px solid #8886; font-size: .85rem; white-space: nowrap }
+.maps { display: flex; flex-wrap: wrap; gap: 0 2.5rem }
+.map { overflow-x: auto }
+svg { width: 100%; height: auto }
 """
 
 
-def page(verdict: Verdict) -> str:
-    """A whole HTML document that needs nothing from elsewhere."""
-    types = f"{verdict.kv_type_k} / {verdict.kv_type_v}"
-    title = escape(f"{verdict.model}: {types} against f16")
-    outcome = "passed" if verdict.passed else "refused"
-    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in verdict.objections)
+def page(verdicts: Sequence[Verdict]) -> str:
+    """A whole HTML document that needs nothing from elsewhere. All verdicts are on one model."""
+    first = verdicts[0]
+    heading = escape(f"{first.model}: KV types against {pair_name(REFERENCE)}")
+    divergence = _chart(
+        verdicts, lambda s: s.mean_divergence, MOST_DIVERGENCE, "nats a token, mean"
+    )
+    worst = _chart(
+        verdicts, lambda s: s.p99_divergence, MOST_P99_DIVERGENCE, "nats, one token in a hundred"
+    )
     return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>
-<h1>{title}</h1>
-<p><strong>{outcome}</strong>, up to {verdict.longest:,} tokens; {escape(verdict.computed_by)}.</p>
-<ul>{reasons}</ul>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>{heading}</title>
+<style>{STYLE}</style></head><body>
+<h1>{heading}</h1>
+<p>Computed by {escape(first.computed_by)}.</p>
+{_summary(verdicts)}
+<h2>How far predictions diverge</h2>
+<p>Kullback-Leibler divergence from f16 in nats, over prose that goes on after so many tokens.</p>
+{divergence}{worst}
 <h2>Hidden facts</h2>
-<p>Rows: how deep in the text, from its beginning down. Columns: tokens of the text. The number is
-by how many nats the right answer is less likely than with f16; a mark says that greedy decoding
-finds it (&#10003;) or not (&#10007;), first with f16, then with {escape(types)}.</p>
-<h3>Asked in words</h3>{_heat_map(verdict, as_json=False)}
-<h3>Asked as a tool call</h3>{_heat_map(verdict, as_json=True)}
-<h2>Divergence of predictions</h2>
-<p>Mean Kullback-Leibler divergence in nats a token after so many tokens; the line is the limit.</p>
-{_curve(verdict)}
-</html>
+<p>Rows: how deep in the text the fact is, from its beginning down. Columns: tokens of the text.
+The number is by how many nats the right answer is less likely than with f16; a mark says whether
+greedy decoding finds it (&#10003;) or not (&#10007;), first with f16, then with the type.</p>
+{_legend()}
+{"".join(map(_found, verdicts))}
+</body></html>
 """
+
+
+def _summary(verdicts: Sequence[Verdict]) -> str:
+    names = ("KV type", "Verdict", "Answers", "Tool calls", "Less likely by", "Divergence")
+    head = "".join(f"<th>{name}</th>" for name in (*names, "1 in 100", "Same token", "Perplexity"))
+    return (
+        f'<div class="map"><table class="summary"><tr>{head}</tr>'
+        f"{''.join(map(_summary_row, verdicts))}</table></div>"
+        "<p>Answers and tool calls: those found, of those that f16 finds. The figures of prose are "
+        "the worst of all lengths.</p>"
+    )
+
+
+def _summary_row(verdict: Verdict) -> str:
+    needles, prose = verdict.measured.needles, verdict.measured.prose
+    fall = fmean(score.reference_logprob - score.logprob for score in needles)
+    cells = (
+        escape(title(verdict)),
+        outcome(verdict),
+        *(_found_of([s for s in needles if s.as_json is as_json]) for as_json in (False, True)),
+        f"{fall:.3f} nats",
+        f"{max(score.mean_divergence for score in prose):.4f}",
+        f"{max(score.p99_divergence for score in prose):.3f}",
+        f"{min(score.agreement for score in prose):.1%}",
+        f"&times; {max(score.perplexity_ratio for score in prose):.3f}",
+    )
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _found_of(scores: Sequence[NeedleScore]) -> str:
+    return f"{sum(s.exact for s in scores)} of {sum(s.reference_exact for s in scores)}"
+
+
+def _chart(
+    verdicts: Sequence[Verdict], value: Callable[[ProseScore], float], limit: float, unit: str
+) -> str:
+    curves = [
+        Curve(title(verdict), tuple((s.length, value(s)) for s in verdict.measured.prose))
+        for verdict in verdicts
+    ]
+    return chart(curves, limit, unit)
+
+
+def _found(verdict: Verdict) -> str:
+    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in verdict.objections)
+    return (
+        f"<h3>{escape(title(verdict))}</h3><p><strong>{escape(outcome(verdict))}</strong></p>"
+        + (f"<ul>{reasons}</ul>" if reasons else "")
+        + f'<div class="maps"><div class="map"><h4>Asked in words</h4>'
+        f"{_heat_map(verdict, as_json=False)}</div>"
+        f'<div class="map"><h4>Asked as a tool call</h4>'
+        f"{_heat_map(verdict, as_json=True)}</div></div>"
+    )
 
 
 def _heat_map(verdict: Verdict, *, as_json: bool) -> str:
@@ -56,43 +127,28 @@ def _heat_map(verdict: Verdict, *, as_json: bool) -> str:
             if (score.length, score.depth) == (length, depth)
         )
         rows += f"<tr><th>{depth:.0%}</th>{cells}</tr>"
-    return f"<table><tr><th></th>{head}</tr>{rows}</table>"
+    return f"<table><tr><th>depth \\ tokens</th>{head}</tr>{rows}</table>"
 
 
 def _cell(score: NeedleScore) -> str:
     fall = score.reference_logprob - score.logprob
-    harm = min(1.0, max(0.0, fall / 2))
-    hue = round(120 * (1 - harm))
     marks = "".join("&#10003;" if ok else "&#10007;" for ok in (score.reference_exact, score.exact))
-    return f'<td class="cell" style="background: hsl({hue} 70% 50% / .5)">{fall:+.2f} {marks}</td>'
+    return f'<td class="cell" style="background: {_shade(fall)}">{fall:+.2f} {marks}</td>'
 
 
-def _curve(verdict: Verdict) -> str:
-    scores = sorted(verdict.measured.prose, key=lambda score: score.length)
-    most = max([MOST_DIVERGENCE * 1.5, *(score.mean_divergence for score in scores)])
-    points = [
-        (_across(score.length, verdict.longest), _down(score.mean_divergence, most))
-        for score in scores
-    ]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in points)
-    labels = "".join(
-        f'<text x="{x:.1f}" y="{y - 10:.1f}" text-anchor="middle">'
-        f"{score.mean_divergence:.4f}</text>"
-        for (x, y), score in zip(points, scores, strict=True)
+def _legend() -> str:
+    cells = "".join(
+        f'<td class="cell" style="background: {_shade(fall)}">{fall:+g}</td>'
+        for fall in (-WORST_FALL, -0.5, 0.0, 0.5, 1.0, WORST_FALL)
     )
-    limit = _down(MOST_DIVERGENCE, most)
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" fill="currentColor" font-size="12">'
-        f'<line x1="{MARGIN}" x2="{WIDTH}" y1="{limit:.1f}" y2="{limit:.1f}" stroke="#c33"/>'
-        f'<polyline points="{line}" fill="none" stroke="currentColor"/>{dots}{labels}</svg>'
+        f"<table><tr><th>nats less likely</th>{cells}<td>and more</td></tr></table>"
+        "<p>Blue is more likely than with f16, orange less.</p>"
     )
 
 
-def _across(length: int, longest: int) -> float:
-    """Lengths double from one to the next, so they stand evenly."""
-    return MARGIN + (WIDTH - 2 * MARGIN) * math.log2(max(2, length)) / math.log2(max(4, longest))
-
-
-def _down(value: float, most: float) -> float:
-    return HEIGHT - MARGIN / 2 - (HEIGHT - MARGIN) * value / most
+def _shade(fall: float) -> str:
+    """Seen on white and on black alike, and without telling red from green."""
+    strength = min(1.0, abs(fall) / WORST_FALL)
+    hue = "230 90 20" if fall > 0 else "40 120 220"
+    return f"rgb({hue} / {0.75 * strength:.2f})"

@@ -51,7 +51,8 @@ class Trial:
 
     @property
     def name(self) -> str:
-        return f"{self.length} tokens, seed {self.seed}"
+        """Fit for a file name; no two trials share one."""
+        return f"{self.length}-{self.seed}-{self.num_asked}"
 
 
 @dataclass(frozen=True, slots=True)

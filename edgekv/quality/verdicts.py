@@ -10,12 +10,16 @@ from pathlib import Path
 
 import msgspec
 
+from edgekv.budget.kv_types import Pair
 from edgekv.kv.model_digest import model_digest
 from edgekv.quality.measures import Measured
 
 logger = logging.getLogger(__name__)
 
 SCHEMA = 1
+
+REFERENCE: Pair = ("f16", "f16")
+"""What every other pair of types is compared with; it is nearly what models are trained in."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -33,6 +37,10 @@ class Verdict(msgspec.Struct, frozen=True):
     computed_by: str
     """The devices and the library's version."""
     schema: int = SCHEMA
+
+    @property
+    def pair(self) -> Pair:
+        return self.kv_type_k, self.kv_type_v
 
     @property
     def passed(self) -> bool:
@@ -85,11 +93,8 @@ class Verdicts:
         A quick check takes nothing from a full one with the same outcome.
         """
         for known in self.of(subject):
-            same_types = (known.kv_type_k, known.kv_type_v) == (
-                verdict.kv_type_k,
-                verdict.kv_type_v,
-            )
-            if same_types and verdict.quick and not known.quick and known.passed == verdict.passed:
+            is_less = verdict.quick and not known.quick and known.passed == verdict.passed
+            if is_less and known.pair == verdict.pair:
                 return
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.path(subject, verdict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -41,10 +41,23 @@ CHOICE = Choice(
 )
 
 
-def opened(kv_type: str) -> tuple[LlamaComparison, LlamaVocabulary]:
+def opened(*kv_types: str) -> tuple[LlamaComparison, LlamaVocabulary]:
     reference = Opening(str(STARTER), CHOICE)
-    candidate = Opening(str(STARTER), replace(CHOICE, kv_type_k=kv_type, kv_type_v=kv_type))
-    return LlamaComparisonLibrary().open_comparison(reference, candidate, lambda _: None)
+    candidates = [
+        Opening(str(STARTER), replace(CHOICE, kv_type_k=kv_type, kv_type_v=kv_type))
+        for kv_type in kv_types
+    ]
+    return LlamaComparisonLibrary().open_comparison(reference, candidates, lambda _: None)
+
+
+def compared(
+    comparison: LlamaComparison, *texts: Scored, candidates: Sequence[int] = (0,)
+) -> tuple[tuple[Likeness, ...], ...]:
+    heard: list[float] = []
+    found = comparison.compare(Passage(texts), candidates, heard.append)
+    assert heard == sorted(heard), "progress goes one way"
+    assert 0.9 < heard[-1] <= 1, "what is predicted last needs no cell"
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +75,7 @@ def test_a_kv_type_does_not_differ_from_itself(
     same: tuple[LlamaComparison, LlamaVocabulary],
 ) -> None:
     comparison, vocabulary = same
-    (likeness,) = comparison.compare(Passage((Scored(tokens(vocabulary), 1),)))
+    ((likeness,),) = compared(comparison, Scored(tokens(vocabulary), 1))
     assert likeness.logprobs == likeness.reference_logprobs
     assert max(likeness.divergences) == 0
     assert all(likeness.agreements)
@@ -76,8 +89,8 @@ def test_what_comes_after_a_shared_part_is_predicted_as_it_is_alone(
     comparison, vocabulary = same
     words = tokens(vocabulary)
     first, second = Scored(words, 30), Scored((*words[:25], *words[5:20]), 30)
-    both = comparison.compare(Passage((first, second)))
-    alone = [comparison.compare(Passage((text,)))[0] for text in (first, second)]
+    (both,) = compared(comparison, first, second)
+    alone = [compared(comparison, text)[0][0] for text in (first, second)]
     for shared, single in zip(both, alone, strict=True):
         # Not to the bit: another batch shape rounds otherwise.
         assert shared.logprobs == pytest.approx(single.logprobs, abs=0.5)
@@ -85,13 +98,12 @@ def test_what_comes_after_a_shared_part_is_predicted_as_it_is_alone(
 
 
 def test_two_bits_ruin_this_model_and_eight_do_not() -> None:
-    def likeness_of(kv_type: str) -> Likeness:
-        comparison, vocabulary = opened(kv_type)
-        (likeness,) = comparison.compare(Passage((Scored(tokens(vocabulary), 1),)))
-        comparison.close()
-        return likeness
-
-    eight, two = likeness_of("q8_0"), likeness_of("q2_0")
+    comparison, vocabulary = opened("q8_0", "q2_0")
+    text = Scored(tokens(vocabulary), 1)
+    ((eight,), (two,)) = compared(comparison, text, candidates=(0, 1))
+    ((two_alone,),) = compared(comparison, text, candidates=(1,))
+    comparison.close()
+    assert two_alone == two, "a candidate is the same in any company"
     assert 0 < fmean(eight.divergences) < 0.02
     assert fmean(two.divergences) > 10 * fmean(eight.divergences)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeAlias
 
 import pytest
+from msgspec import structs
 
+from edgekv.budget.kv_types import Pair
 from edgekv.budget.wish import Wish
 from edgekv.core.comparison import Compare, Likeness, Passage, Scored
 from edgekv.core.frames import LENGTH_BYTES, Command, decode_command, encode
@@ -25,7 +28,12 @@ from tests.server.in_loop_engine import InLoopEngine, InLoopProcess
 
 pytestmark = pytest.mark.anyio
 
-GATE = Scope("q8_0", "q8_0", quick=False, longest=4096)
+Q8, Q4, F16 = ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("f16", "f16")
+GATE = Scope((Q8,), longest=4096)
+BOTH = Scope((Q4, Q8), longest=4096)
+
+Harm: TypeAlias = Callable[[int], float]
+"""What a KV type makes right answers less likely by at a length, in nats."""
 
 
 @pytest.fixture
@@ -33,41 +41,70 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def none(_: int) -> float:
+    return 0.0
+
+
+def a_little(_: int) -> float:
+    """More than the limit of divergence; every answer is found still."""
+    return 0.9
+
+
 @dataclass
 class FakeComparison:
-    """Finds every answer with f16; `harm` is what the candidate loses at a length, in nats."""
+    """Finds every answer with f16; what other types do is `harms`, nothing unless said."""
 
-    harm: Callable[[int], float]
-    passages: list[Passage] = field(default_factory=list)
+    harms: dict[Pair, Harm] = field(default_factory=dict)
+    asked: list[tuple[Passage, list[Pair]]] = field(default_factory=list)
+    """Every passage, with the types that were to predict it."""
     dies_after: int | None = None
 
+    @property
+    def passages(self) -> list[Passage]:
+        return [passage for passage, _ in self.asked]
+
     def open_comparison(
-        self, reference: Opening, candidate: Opening, on_progress: Callable[[float], None]
+        self,
+        reference: Opening,
+        candidates: Sequence[Opening],
+        on_progress: Callable[[float], None],
     ) -> tuple[FakeComparison, FakeVocabulary]:
-        assert reference.choice.kv_type_k == reference.choice.kv_type_v == "f16"
-        assert candidate.choice.num_ids == reference.choice.num_ids
-        self.cells = candidate.choice.cells
+        assert _pair(reference) == F16
+        assert {c.choice.num_ids for c in candidates} == {reference.choice.num_ids}
+        self.candidates = candidates
+        self.reference = reference
         return self, FakeVocabulary()
 
-    def compare(self, passage: Passage) -> tuple[Likeness, ...]:
+    def compare(
+        self, passage: Passage, candidates: Sequence[int], on_progress: Callable[[float], None]
+    ) -> tuple[tuple[Likeness, ...], ...]:
         assert passage.num_cells - passage.shared_length > 0
-        self.passages.append(passage)
-        harm = self.harm(passage.shared_length)
-        return tuple(self._likeness(text, harm) for text in passage.texts)
+        pairs = [_pair(self.candidates[number]) for number in candidates]
+        self.asked.append((passage, pairs))
+        on_progress(0.5)
+        return tuple(self._likenesses(passage, pair) for pair in pairs)
 
     def close(self) -> None: ...
 
-    def _likeness(self, text: Scored, harm: float) -> Likeness:
-        num = len(text.tokens) - text.scored_from
-        good = harm < 1
-        return Likeness(
-            (-1.0,) * num,
-            (-1.0 - harm / num,) * num,
-            (True,) * num,
-            (good,) * num,
-            (True,) * num,
-            (harm / 100,) * num,
-        )
+    def _likenesses(self, passage: Passage, pair: Pair) -> tuple[Likeness, ...]:
+        harm = self.harms.get(pair, none)(passage.shared_length)
+        return tuple(_likeness(text, harm) for text in passage.texts)
+
+
+def _pair(opening: Opening) -> Pair:
+    return opening.choice.kv_type_k, opening.choice.kv_type_v
+
+
+def _likeness(text: Scored, harm: float) -> Likeness:
+    num = len(text.tokens) - text.scored_from
+    return Likeness(
+        (-1.0,) * num,
+        (-1.0 - harm / num,) * num,
+        (True,) * num,
+        (harm < 1,) * num,
+        (True,) * num,
+        (harm / 40,) * num,
+    )
 
 
 class InLoopComparison(InLoopProcess):
@@ -94,13 +131,17 @@ class Bench:
 
     path: Path
     verdicts: Verdicts
-    library: FakeComparison
+    library: FakeComparison = field(default_factory=FakeComparison)
     engine: FakeLibrary = field(default_factory=FakeLibrary)
     stages: list[Stage] = field(default_factory=list)
 
-    async def run(self, scope: Scope = GATE, wish: Wish | None = None) -> Verdict:
+    async def run_all(self, scope: Scope, wish: Wish | None = None) -> tuple[Verdict, ...]:
         validation = Validation(str(self.path), wish or Wish(), scope, self.verdicts)
         return await validation.run(self.stages.append)
+
+    async def run(self, scope: Scope = GATE, wish: Wish | None = None) -> Verdict:
+        (verdict,) = await self.run_all(scope, wish)
+        return verdict
 
     def kept(self) -> list[Path]:
         return sorted(path for path in self.verdicts.folder.rglob("*") if path.is_file())
@@ -110,7 +151,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF")
-    made = Bench(path, Verdicts(tmp_path / "verdicts"), FakeComparison(lambda _: 0.0))
+    made = Bench(path, Verdicts(tmp_path / "verdicts"))
 
     async def start(command: str = "engine") -> EngineClient:
         process: object = InLoopEngine(made.engine)
@@ -134,12 +175,12 @@ async def test_no_text_is_longer_than_its_cells(bench: Bench) -> None:
     await bench.run()
     for passage in bench.library.passages:
         longest = max(len(text.tokens) for text in passage.texts)
-        assert longest <= bench.library.cells
+        assert longest <= bench.library.reference.choice.cells
 
 
 async def test_harm_that_only_long_texts_show_is_caught(bench: Bench) -> None:
-    bench.library.harm = lambda length: 5.0 if length > 3000 else 0.0
-    assert (await bench.run(Scope("q8_0", "q8_0", quick=True))).passed
+    bench.library.harms[Q8] = lambda length: 5.0 if length > 3000 else 0.0
+    assert (await bench.run(replace(GATE, quick=True))).passed
     verdict = await bench.run()
     assert not verdict.passed
     assert any("loses 8 of 32 answers" in objection for objection in verdict.objections)
@@ -157,10 +198,59 @@ async def test_an_interrupted_run_goes_on_where_it_was(bench: Bench) -> None:
     assert len(bench.kept()) == 1
 
 
-async def test_progress_tells_of_every_trial(bench: Bench) -> None:
+async def test_a_torn_file_of_an_interrupted_run_is_measured_again(bench: Bench) -> None:
+    bench.library.dies_after = 2
+    with pytest.raises(EngineDied):
+        await bench.run()
+    torn = bench.kept()[0]
+    torn.write_bytes(torn.read_bytes()[:-9])
+    bench.library.dies_after = None
+    assert (await bench.run()).passed
+    assert len(bench.library.passages) == 5
+
+
+async def test_progress_tells_of_every_trial_and_how_far_it_is(bench: Bench) -> None:
     await bench.run()
     trials = [stage for stage in bench.stages if "tokens" in stage.words]
-    assert [(stage.num_done, stage.num_stages) for stage in trials] == [(n, 4) for n in range(4)]
+    parts = [(stage.num_done, stage.num_stages, stage.words[-4:]) for stage in trials]
+    assert parts == [(n, 4, part) for n in range(4) for part in (", 0%", " 50%")]
+
+
+async def test_several_types_read_the_same_texts_at_once(bench: Bench) -> None:
+    verdicts = await bench.run_all(Scope((Q8, Q4, F16), longest=4096))
+    assert [verdict.pair for verdict in verdicts] == [Q8, Q4, F16]
+    assert [pairs for _, pairs in bench.library.asked] == [[Q8, Q4, F16]] * 4
+    assert len(bench.kept()) == 3
+
+
+async def test_a_type_that_a_short_text_has_refused_reads_no_longer_ones(bench: Bench) -> None:
+    bench.library.harms[Q4] = a_little
+    bad, good = await bench.run_all(BOTH)
+    assert (bad.passed, good.passed) == (False, True)
+    assert [pairs for _, pairs in bench.library.asked] == [[Q4, Q8], [Q8], [Q8], [Q8]]
+    assert bad.longest < good.longest
+    bench.library.asked.clear()
+    bad, _ = await bench.run_all(replace(BOTH, every_length=True))
+    assert [pairs for _, pairs in bench.library.asked] == [[Q4, Q8]] * 4
+    assert not bad.passed
+
+
+async def test_a_run_with_more_types_takes_over_what_fewer_have_measured(bench: Bench) -> None:
+    bench.library.dies_after = 2
+    with pytest.raises(EngineDied):
+        await bench.run()
+    bench.library.dies_after = None
+    bench.library.asked.clear()
+    await bench.run_all(BOTH)
+    assert [pairs for _, pairs in bench.library.asked] == [[Q4], [Q4], [Q4, Q8], [Q4, Q8]]
+
+
+async def test_f16_is_compared_with_itself_in_other_pieces(bench: Bench) -> None:
+    assert (await bench.run(Scope((F16,), longest=4096))).passed
+    (candidate,) = bench.library.candidates
+    reference = bench.library.reference
+    assert candidate.choice.ubatch < reference.choice.ubatch
+    assert structs.replace(candidate.choice, ubatch=reference.choice.ubatch) == reference.choice
 
 
 async def test_both_contexts_must_fit_at_once(bench: Bench) -> None:
@@ -169,4 +259,14 @@ async def test_both_contexts_must_fit_at_once(bench: Bench) -> None:
     with pytest.raises(EdgeKVError) as refusal:
         await bench.run(wish=tight)
     assert isinstance(refusal.value, Unavailable), refusal.value
-    assert "do not fit at once" in str(refusal.value)
+    assert "do not fit at once; give more" in str(refusal.value)
+
+
+async def test_types_that_fit_one_by_one_are_not_given_shorter_texts_together(
+    bench: Bench,
+) -> None:
+    bench.engine.bytes_per_cell = 64 * 1024
+    enough_for_one = Wish(context_length=1024, slots=1, memory_bytes=300_000_000)
+    assert (await bench.run(wish=enough_for_one)).passed
+    with pytest.raises(Unavailable, match="test fewer of them in one run"):
+        await bench.run_all(Scope((Q8, Q4, F16)), wish=enough_for_one)
