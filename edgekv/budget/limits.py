@@ -83,7 +83,8 @@ def _style(case: Case, choice: Choice) -> Iterator[str]:
         yield "Prefixes are not shared: recurrent state cannot go back to an earlier token."
     if wish.kv_type_k is None and wish.kv_type_v is None and choice.kv_type_k != "f16":
         yield f"Keys and values are {choice.kv_type_k}, because f16 would cost context or slots."
-    if sentence := standing(choice.kv_type_k, choice.kv_type_v, case.tested):
+    pair = choice.kv_type_k, choice.kv_type_v
+    if sentence := standing(pair, choice.context_length, case.tested):
         yield sentence
     elif _is_short(case, choice) and not any(test.types == SMALLER for test in case.tested):
         yield (
@@ -101,7 +102,7 @@ def _style(case: Case, choice: Choice) -> Iterator[str]:
 def _is_short(case: Case, choice: Choice) -> bool:
     """Whether a plan got less context or fewer slots than people need."""
     wish = case.wish
-    decides = wish.kv_type_k is None and wish.kv_type_v is None
+    decides = wish.kv_type_k is None and wish.kv_type_v is None and not choice.worker_layers
     few = choice.context_length < case.enough_context or choice.slots < case.most_slots
     return decides and few and wish.slots is None
 

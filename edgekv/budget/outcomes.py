@@ -21,7 +21,7 @@ class Outcome:
     kv_type_v: str
     quick: bool
     longest: int
-    """Tokens of the longest text."""
+    """Tokens of the longest conversation that was tested."""
     objection: str | None
     """The first reason against it; None if it passed."""
 
@@ -55,18 +55,26 @@ def trusted(tested: Iterable[Outcome]) -> list[Outcome]:
     return sorted(found, key=lambda test: -test.bytes_per_element)
 
 
-def standing(kv_type_k: str, kv_type_v: str, tested: Iterable[Outcome]) -> str | None:
-    """One sentence on a choice of types; None if there is nothing to test about it."""
-    if {kv_type_k, kv_type_v} <= set(EXACT):
+def standing(pair: Pair, context_length: int, tested: Iterable[Outcome]) -> str | None:
+    """One sentence on a choice of types for conversations so long; None if there is nothing to
+    test about it.
+    """
+    if set(pair) <= set(EXACT):
         return None
-    name = pair_name((kv_type_k, kv_type_v))
-    test = next((test for test in tested if test.types == (kv_type_k, kv_type_v)), None)
+    name = pair_name(pair)
+    remedy = f"'edgekv validate --kv-type {name}' tests what it does to long answers."
+    test = next((test for test in tested if test.types == pair), None)
     if test is None:
-        return (
-            f"{name} is unvalidated on this model; "
-            f"'edgekv validate --kv-type {name}' tests what it does to long answers."
-        )
+        return f"{name} is unvalidated on this model; {remedy}"
     if test.objection is not None:
         return f"{name} is refused by the gate on this model: {test.objection}."
     extent = "quick check" if test.quick else "gate"
-    return f"{name} passed the {extent} on this model, up to {test.longest:,} tokens."
+    passed = f"{name} passed the {extent} on this model, up to {test.longest:,} tokens"
+    if not test.is_trusted:
+        return f"{passed}, and is unvalidated beyond it; {remedy}"
+    if test.most_context is not None and context_length > test.most_context:
+        return (
+            f"{passed}; longer conversations are unvalidated, "
+            f"and 'edgekv validate --kv-type {name} --longest {context_length}' tests them."
+        )
+    return f"{passed}."

@@ -13,6 +13,7 @@ from edgekv.budget.kv_types import Pair
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, kv_types
 from edgekv.cli.progress import stage_line
+from edgekv.cli.settable import said_in_settings
 from edgekv.config.places import data_folder, made
 from edgekv.errors import Unavailable
 from edgekv.quality.html import page
@@ -42,14 +43,14 @@ def pairs(
     help="Another KV type to test in the same run, for less than in a run of its own; "
     "may be repeated.",
 )
-@click.option("--quick", is_flag=True, help="One text of 2,048 tokens; enough to trust q8_0.")
+@click.option("--quick", is_flag=True, help="A conversation of 2,048 tokens; enough to trust q8_0.")
 @click.option(
     "--longest",
-    type=click.IntRange(min=512),
+    type=click.IntRange(min=1024),
     default=LONGEST,
     show_default=True,
     metavar="N",
-    help="Tokens of the longest text, as far as the model and memory go.",
+    help="Tokens of the longest conversation, as far as the model and memory go.",
 )
 @click.option(
     "--every-length",
@@ -72,6 +73,8 @@ def command(
     which shows what rounding alone does. Exit code 1 says that a type may not be trusted. A run
     that was interrupted goes on where it was.
     """
+    if wish.workers and not said_in_settings("workers"):
+        raise click.UsageError("A KV type is judged on this machine alone; leave out --workers.")
     asked = [(wish.kv_type_k, wish.kv_type_v), *also]
     scope = Scope(tuple(dict.fromkeys(map(_pair, asked))), **extent)
     made(data_folder(), "verdicts")

@@ -48,11 +48,6 @@ class Measured(msgspec.Struct, frozen=True):
     needles: tuple[NeedleScore, ...] = ()
     prose: tuple[ProseScore, ...] = ()
 
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest text that was asked about."""
-        return max((score.length for score in self.needles), default=0)
-
 
 def together(parts: Iterable[Measured]) -> Measured:
     needles, prose = list[NeedleScore](), list[ProseScore]()

@@ -38,6 +38,7 @@ FULL_PARTS = (8, 4, 2, 1)
 """A full gate asks at these parts of the longest length."""
 LEAST_LENGTH = 512
 QUICK_LENGTH = 2048
+"""Tokens of the conversation of a quick check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,9 @@ class Haystack:
 
 
 def trials(longest: int, *, quick: bool) -> tuple[Trial, ...]:
-    """Short ones first, so that what is plainly bad is soon seen. `longest` is tokens."""
+    """Short ones first, so that what is plainly bad is soon seen. `longest` is tokens of a text."""
     if quick:
-        return (Trial(min(longest, QUICK_LENGTH), seed=1, num_asked=4),)
+        return (Trial(longest, seed=1, num_asked=4),)
     lengths = sorted({max(LEAST_LENGTH, longest // part) for part in FULL_PARTS})
     return tuple(Trial(length, seed) for seed, length in enumerate(lengths, start=1))
 

@@ -30,7 +30,7 @@ class Verdict(msgspec.Struct, frozen=True):
     objections: tuple[str, ...]
     """Why the type may not be trusted; none if it may."""
     longest: int
-    """Tokens of the longest text that was asked about."""
+    """Tokens of the longest conversation tested: a text, and room for a question about it."""
     measured: Measured
     model: str
     """The model's name, for people."""

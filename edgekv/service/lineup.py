@@ -24,8 +24,8 @@ ROWS = 32
 """Predictions that one step gives; the output buffer has a row for each."""
 OTHER_PIECES = 32
 """Tokens; libraries compute so few in other ways, and so in another order, than whole prompts."""
-BRANCH_TOKENS = 512
-"""More than any question or piece of prose takes after the long text."""
+BRANCH_TOKENS = 320
+"""More than any question or piece of prose takes after the long text, even letter by letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Lineup:
     ground: Ground
     reference: Opening
     candidates: tuple[Opening, ...]
-    longest: int
-    """Tokens of the longest text that they have room for."""
+    context: int
+    """Tokens of a conversation that they have room for."""
 
 
-async def prepare(path: str, wish: Wish, pairs: Sequence[Pair], longest: int) -> Lineup:
-    """`longest` tokens, or fewer where the model or memory goes less far. Raises `ModelError`,
+async def prepare(path: str, wish: Wish, pairs: Sequence[Pair], context: int) -> Lineup:
+    """For `context` tokens, or fewer where the model or memory goes less far. Raises `ModelError`,
     `DoesNotFit`, `EngineDied`, or `Unavailable` if the contexts do not fit at once.
     """
     machine = read_machine()
@@ -48,18 +48,19 @@ async def prepare(path: str, wish: Wish, pairs: Sequence[Pair], longest: int) ->
     try:
         ground = await read_ground(client, path, machine)
         plan = await plan_on(client, ground, _wish(wish, pairs))
-        longest = min(longest, plan.choice.context_length - BRANCH_TOKENS)
-        while longest >= min(LEAST_LENGTH, plan.choice.context_length // 2):
-            reference, *candidates = _openings(path, wish, plan, pairs, longest)
+        context = min(context, plan.choice.context_length)
+        least = min(LEAST_LENGTH, plan.choice.context_length // 2)
+        while context - BRANCH_TOKENS >= least:
+            reference, *candidates = _openings(path, wish, plan, pairs, context)
             if await _fit_together(client, plan, [reference, *candidates]):
-                return Lineup(ground, reference, tuple(candidates), longest)
+                return Lineup(ground, reference, tuple(candidates), context)
             if len(pairs) > 1:
                 # Shorter texts are for a pair that fits no other way, not for its company.
                 raise Unavailable(
                     "Contexts of all these KV types do not fit at once; "
                     "test fewer of them in one run, or give more --memory."
                 )
-            longest //= 2
+            context //= 2
     finally:
         await client.close()
     raise Unavailable(
@@ -75,10 +76,10 @@ def _wish(wish: Wish, pairs: Sequence[Pair]) -> Wish:
 
 
 def _openings(
-    path: str, wish: Wish, plan: MemoryPlan, pairs: Sequence[Pair], longest: int
+    path: str, wish: Wish, plan: MemoryPlan, pairs: Sequence[Pair], context: int
 ) -> Iterator[Opening]:
     """The reference, then a candidate for each pair."""
-    cells = padded(longest + BRANCH_TOKENS)
+    cells = padded(context)
     reference = replace(
         plan.choice,
         context_length=cells,

@@ -18,11 +18,11 @@ from edgekv.core.request import Segment, TextPrompt, Token
 from edgekv.quality.gate import is_settled, objections
 from edgekv.quality.measures import Measured, together
 from edgekv.quality.passages import ask
-from edgekv.quality.trials import Trial, trials
+from edgekv.quality.trials import QUICK_LENGTH, Trial, trials
 from edgekv.quality.unfinished import Unfinished
 from edgekv.quality.verdicts import Subject, Verdict, Verdicts
 from edgekv.service.engine_client import EngineClient
-from edgekv.service.lineup import Lineup, prepare
+from edgekv.service.lineup import BRANCH_TOKENS, Lineup, prepare
 from edgekv.service.planning import subject_of
 from edgekv.service.stages import Stage
 
@@ -41,9 +41,13 @@ class Scope:
     """KV types, each pair once. f16 itself shows what rounding alone does."""
     quick: bool = False
     longest: int = LONGEST
-    """Tokens of the longest text, as far as the model and memory go."""
+    """Tokens of the longest conversation, as far as the model and memory go."""
     every_length: bool = False
     """Read longer texts also for a type that a shorter one has refused for good."""
+
+    @property
+    def context(self) -> int:
+        return min(self.longest, QUICK_LENGTH) if self.quick else self.longest
 
 
 class Validation:
@@ -54,6 +58,7 @@ class Validation:
         self._path, self._wish, self._scope, self._verdicts = path, wish, scope, verdicts
         self._unfinished = Unfinished(verdicts.folder / "unfinished")
         self._measured: dict[Pair, Measured] = {pair: Measured() for pair in scope.pairs}
+        self._longest = dict.fromkeys(scope.pairs, 0)
 
     async def run(self, on_stage: Callable[[Stage], None]) -> tuple[Verdict, ...]:
         """Measure and judge, and keep the verdicts: one a pair, in the order of the scope.
@@ -63,9 +68,9 @@ class Validation:
         """
         on_stage(Stage(0, 0, "planning memory"))
         scope = self._scope
-        lineup = await prepare(self._path, self._wish, scope.pairs, scope.longest)
+        lineup = await prepare(self._path, self._wish, scope.pairs, scope.context)
         subject = subject_of(lineup.ground.described)
-        todo = trials(lineup.longest, quick=scope.quick)
+        todo = trials(lineup.context - BRANCH_TOKENS, quick=scope.quick)
         async with _comparing(lineup) as comparing:
             for number, trial in enumerate(todo):
                 stage = Stage(number, len(todo), f"{trial.length:,} tokens")
@@ -82,6 +87,7 @@ class Validation:
         for pair, measured in self._measured.items():
             if is_settled(measured) and not self._scope.every_length:
                 continue
+            self._longest[pair] = trial.length + BRANCH_TOKENS
             if (before := self._unfinished.of(subject, pair, trial)) is None:
                 missing.append(pair)
             else:
@@ -102,7 +108,7 @@ class Validation:
             *pair,
             self._scope.quick,
             objections(measured),
-            measured.longest,
+            self._longest[pair],
             measured,
             model,
             subject.computed_by,

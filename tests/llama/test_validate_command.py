@@ -23,21 +23,17 @@ def test_two_bits_are_refused_eight_are_trusted_and_the_plan_knows(
     starter_model: Path, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
-    checked = ("validate", str(starter_model), "--quick", "--longest", "512")
-
     tested = edgekv(
-        tmp_path, *checked, *("--kv-type", "q2_0", "--also", "q8_0", "--also", "f16"),
-        *("--json", "--html", str(page)),
+        tmp_path, "validate", str(starter_model), "--quick", "--longest", "1024",
+        *("--kv-type", "q2_0", "--also", "q8_0", "--json", "--html", str(page)),
     )  # fmt: skip
     assert tested.returncode == 1, tested.stderr
     assert tested.stderr == "", "no progress bar without a terminal"
-    two, eight, noise = map(json.loads, tested.stdout.splitlines())
+    two, eight = map(json.loads, tested.stdout.splitlines())
     assert two["objections"]
-    assert eight["objections"] == noise["objections"] == []
+    assert eight["objections"] == []
     assert eight["quick"] is True
-    divergences = [v["measured"]["prose"][0]["mean_divergence"] for v in (noise, eight, two)]
-    assert 0 < divergences[0] < divergences[2], "other pieces round otherwise"
-    assert "f16 in other pieces" in page.read_text(encoding="utf-8")
+    assert "q2_0" in page.read_text(encoding="utf-8")
 
     planned = edgekv(tmp_path, "plan", str(starter_model), "--kv-type", "q2_0")
     assert "q2_0 is refused by the gate on this model" in planned.stdout

@@ -59,8 +59,7 @@ def test_the_question_holds_no_answer() -> None:
 
 
 def test_a_quick_check_asks_once_and_a_full_one_up_to_the_longest() -> None:
-    assert [trial.length for trial in trials(16_384, quick=True)] == [2048]
-    assert [trial.length for trial in trials(1000, quick=True)] == [1000]
+    assert [trial.length for trial in trials(2000, quick=True)] == [2000]
     assert [trial.length for trial in trials(16_384, quick=False)] == [2048, 4096, 8192, 16_384]
     assert [trial.length for trial in trials(1024, quick=False)] == [512, 1024]
 

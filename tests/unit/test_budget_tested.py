@@ -76,17 +76,27 @@ def test_what_the_user_fixed_for_keys_leaves_only_pairs_with_it() -> None:
     [
         ((), "q4_0 is unvalidated on this model"),
         ((replace(Q4_PASSED, objection="it is bad"),), "q4_0 is refused by the gate on this model"),
-        ((Q4_PASSED,), "q4_0 passed the gate on this model, up to 8,192 tokens"),
+        ((Q4_PASSED,), "q4_0 passed the gate on this model, up to 8,192 tokens."),
+        (
+            (replace(Q4_PASSED, longest=4096),),
+            "q4_0 passed the gate on this model, up to 4,096 tokens; longer conversations are "
+            "unvalidated, and 'edgekv validate --kv-type q4_0 --longest 8192' tests them.",
+        ),
+        (
+            (replace(Q4_PASSED, longest=2048, quick=True),),
+            "q4_0 passed the quick check on this model, up to 2,048 tokens, and is unvalidated "
+            "beyond it; 'edgekv validate --kv-type q4_0' tests",
+        ),
     ],
 )
 def test_a_forced_type_is_kept_and_its_standing_said(
     tested: tuple[Outcome, ...], words: str
 ) -> None:
-    made = plan(Wish(kv_type_k="q4_0", kv_type_v="q4_0"), tested=tested)
+    made = plan(Wish(kv_type_k="q4_0", kv_type_v="q4_0", context_length=8192), tested=tested)
     assert (made.choice.kv_type_k, made.choice.kv_type_v) == ("q4_0", "q4_0")
     assert any(sentence.startswith(words) for sentence in made.limits)
 
 
 def test_exact_types_need_no_test() -> None:
-    assert standing("f16", "bf16", ()) is None
-    assert standing("f16", "q8_0", ()) is not None
+    assert standing(("f16", "bf16"), 8192, ()) is None
+    assert standing(("f16", "q8_0"), 8192, ()) is not None
