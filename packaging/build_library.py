@@ -103,7 +103,7 @@ def llama_source(work: Path) -> Path:
             "download",
             "--no-deps",
             "--no-binary",
-            ":all:",
+            "llama-cpp-python",  # and nothing that builds it
             "--dest",
             work,
             f"llama-cpp-python=={pinned[1]}",
