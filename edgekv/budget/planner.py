@@ -66,6 +66,8 @@ class Basis:
     """What the engine process holds with nothing loaded but the libraries and the vocabulary."""
     tested: tuple[Outcome, ...] = ()
     """Outcomes of the gate on this model."""
+    left_out: tuple[str, ...] = ()
+    """Sentences about workers that were named and are not there."""
 
     @property
     def budget(self) -> Budget:
@@ -107,6 +109,7 @@ class Basis:
             limits=(
                 *limit_sentences(case, self.machine, budget, run.choice),
                 *worker_sentences(budget, run.choice, case.all_layers),
+                *self.left_out,
             ),
         )
 

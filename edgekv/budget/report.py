@@ -81,7 +81,7 @@ def _planned(
     return PlannedDevice(
         id=device.id,
         kind=device.kind,
-        name=device.name,
+        name=f"worker {device.name}" if pool.is_remote else device.name,
         total_bytes=pool.total_bytes,
         free_bytes=pool.free_bytes,
         budget_bytes=budget_bytes,

@@ -29,6 +29,8 @@ class Wish:
     host_cache_bytes: int | None = None
     reserve: Reserve | None = None
     threads: int | None = None
+    workers: tuple[str, ...] = ()
+    """Other machines that may hold layers, as HOST:PORT; those named first are filled first."""
     use_mmap: bool = True
     adapters: tuple[Adapter, ...] = ()
     grammars: bool = False

@@ -17,6 +17,7 @@ from edgekv.budget.dry_run import DryRun
 from edgekv.budget.formulas import padded
 from edgekv.budget.judge import Judge, sum_bytes
 from edgekv.budget.search import preferred_choice
+from edgekv.budget.styles import PRECISE
 from edgekv.core.plan import Choice
 
 
@@ -45,6 +46,11 @@ def worker_sentences(budget: Budget, choice: Choice, all_layers: int) -> Iterato
         f"{num_moved} of {all_layers} layers are on workers, as few as let one conversation fit; "
         "each step waits for the network, so more memory here makes answers faster."
     )
+    if choice.kv_type_k == choice.kv_type_v == PRECISE:
+        yield (
+            f"Keys and values are {PRECISE}: 'edgekv validate' judges other types on one machine, "
+            "so with workers only --kv-type chooses them."
+        )
 
 
 def _conversations(case: Case) -> Iterator[Choice]:
@@ -107,9 +113,10 @@ def _with_layers(case: Case, layers: Sequence[int]) -> Case:
     num_moved = sum(layers)
     if not num_moved:
         return case
-    # A worker may compute with anything.
+    # A worker may compute with anything, so what was found out on this machine says nothing of it.
     return replace(
         case,
+        tested=(),
         gpu_layers=case.gpu_layers + num_moved,
         worker_layers=tuple(layers),
         on_processor=False,

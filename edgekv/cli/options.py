@@ -14,6 +14,7 @@ import click
 from edgekv.budget.kv_types import AUTO, parse_kv_types
 from edgekv.budget.sizes import Reserve, parse_reserve, parse_size
 from edgekv.budget.wish import Wish
+from edgekv.budget.worker_addresses import parse_workers
 from edgekv.cli.settable import Settable, model_argument
 from edgekv.core.plan import Adapter
 
@@ -74,6 +75,14 @@ def kv_types(
         raise click.BadParameter(str(error)) from error
 
 
+def workers(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """Read HOST:PORT, or several with commas between."""
+    try:
+        return () if text is None else parse_workers(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _option(name: str, field: str, read: Callback, metavar: str, text: str) -> Decorator:
     return click.option(
         name, field, cls=Settable, default=AUTO, callback=read, metavar=metavar, help=text
@@ -113,11 +122,20 @@ _OPTIONS = (
         "on|off",
         "Less memory to compute in; a processor is faster without.",
     ),
-    _option("--gpu-layers", "gpu_layers", count(0), "N", "Layers that go to the GPU."),
+    _option(
+        "--gpu-layers", "gpu_layers", count(0), "N", "Layers that go to the GPU, or to workers."
+    ),
     _option("--memory", "memory_bytes", size, "SIZE", "The whole budget, like 4GiB."),
     _option("--host-cache", "host_cache_bytes", size, "SIZE", "Set aside for idle conversations."),
     _option("--reserve", "reserve", reserve, "SIZE|PART%", "Left to the rest of the system."),
     _option("--threads", "threads", count(1), "N", "CPU threads, at most those usable here."),
+    click.option(
+        "--workers",
+        cls=Settable,
+        callback=workers,
+        metavar="HOST:PORT,…",
+        help="Other machines that run 'edgekv worker', for layers that do not fit here.",
+    ),
     click.option(
         "--lora",
         "adapters",

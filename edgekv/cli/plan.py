@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from edgekv.budget.recorded import NOT_HERE, RecordedMachine, recorded_machine
 from edgekv.budget.sizes import counted, format_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, embeddings_option
-from edgekv.cli.settable import AT_HUB
+from edgekv.cli.settable import AT_HUB, said_in_settings
 from edgekv.core.plan import Choice, MemoryPlan, ModelFacts, PlannedDevice
 from edgekv.errors import DamagedModel, ModelError
 from edgekv.tui.visible import visible
@@ -54,6 +55,13 @@ def command(path: str, wish: Wish, as_json: bool, there: RecordedMachine | None)
 
     Every option left at 'auto' is decided by the plan, one that is given is kept or refused.
     """
+    if wish.workers and (there is not None or path.startswith(AT_HUB)):
+        if not said_in_settings("workers"):
+            raise click.UsageError(
+                "--workers are asked what they lend, for a model and a machine that are here; "
+                "leave it out."
+            )
+        wish = replace(wish, workers=())
     plan, facts = asyncio.run(_make_plan(path, wish, there))
     if as_json:
         click.echo(msgspec.json.encode(plan))
@@ -106,10 +114,10 @@ async def _plan_from_header(
     path: str, wish: Wish, refusal: ModelError
 ) -> tuple[MemoryPlan, ModelFacts]:
     """The plan of a file that llama.cpp refused, if it has a header. Raises the refusal if not,
-    for a part of a model, which nobody wants planned but whole, and where adapters would need the
-    model to be judged.
+    for a part of a model, which nobody wants planned but whole, and where adapters or workers would
+    need the model to be judged.
     """
-    if wish.adapters:
+    if wish.adapters or wish.workers:
         raise refusal
     from edgekv.models.header_plan import has_data, plan_from_header, read_local_header
     from edgekv.service.devices import read_place
@@ -152,17 +160,21 @@ def _choice(choice: Choice) -> Iterator[str]:
     kv_type = choice.kv_type_k
     if choice.kv_type_v != choice.kv_type_k:
         kv_type += f" keys, {choice.kv_type_v} values"
-    workers = counted(choice.threads, "thread")
-    if choice.gpu_layers:
-        workers += f", {counted(choice.gpu_layers, 'layer')} on a graphics device"
+    computing = counted(choice.threads, "thread")
+    on_workers = sum(choice.worker_layers)
+    if choice.gpu_layers > on_workers:
+        on_graphics = choice.gpu_layers - on_workers
+        computing += f", {counted(on_graphics, 'layer')} on a graphics device"
     if choice.host_experts:
-        workers += f", the experts of {choice.host_experts:,} of them on the host"
+        computing += f", the experts of {choice.host_experts:,} of them on the host"
+    if on_workers:
+        computing += f", {counted(on_workers, 'layer')} on workers"
     rows = (
         ("context", f"{choice.context_length:,} tokens a conversation"),
         ("slots", f"{counted(choice.slots, 'conversation')} at once, {choice.kept} more kept"),
         ("pool", pool),
         ("KV type", kv_type),
-        ("computed by", workers),
+        ("computed by", computing),
     )
     yield from (f"  {name:12}{text}" for name, text in rows)
 
@@ -170,7 +182,8 @@ def _choice(choice: Choice) -> Iterator[str]:
 def _device(plan: MemoryPlan, device: PlannedDevice) -> Iterator[str]:
     lines = [line for line in plan.lines if line.device == device.id]
     used = sum(line.bytes for line in lines)
-    yield f"{device.id}  {device.name}"
+    far = "" if device.latency_ms is None else f", {device.latency_ms:.2g} ms there and back"
+    yield f"{device.id}  {device.name}{far}"
     yield (
         f"  {_bar(used, device.budget_bytes)} {format_size(used)} of "
         f"{format_size(device.budget_bytes)}, {format_size(device.free_bytes)} free "

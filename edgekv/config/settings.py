@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from edgekv.budget.kv_types import parse_kv_types
 from edgekv.budget.sizes import parse_reserve, parse_size
+from edgekv.budget.worker_addresses import parse_workers
 from edgekv.core.request import SamplingParams
 
 Auto: TypeAlias = Literal["auto"]
@@ -50,7 +51,7 @@ class PlanSettings(Table, frozen=True):
     flash_attention: Literal["on", "off", "auto"] | None = None
     """Less memory to compute in; a processor is faster without."""
     gpu_layers: CountOrNone | Auto | None = None
-    """Layers that go to the GPU."""
+    """Layers that go to the GPU, or to workers."""
     memory: str | None = None
     """The whole budget, like `4GiB`."""
     host_cache: str | None = None
@@ -59,6 +60,8 @@ class PlanSettings(Table, frozen=True):
     """Left to the rest of the system: a size, or a part of all memory like `10%`."""
     threads: Count | Auto | None = None
     """CPU threads, at most those usable here."""
+    workers: str | None = None
+    """Other machines that run `edgekv worker`: `HOST:PORT`, commas between."""
     mmap: bool | None = None
     """Map the weights from the file; false copies them."""
 
@@ -69,6 +72,8 @@ class PlanSettings(Table, frozen=True):
             _check_size(text)
         if self.reserve not in (None, "auto"):
             parse_reserve(self.reserve)
+        if self.workers is not None:
+            parse_workers(self.workers)
 
 
 class SamplingSettings(Table, frozen=True):

@@ -237,3 +237,9 @@ class MemoryPlan(msgspec.Struct, frozen=True):
     fits: bool
     limits: tuple[str, ...]
     """What bounds the plan, and what would lift each bound."""
+
+    @property
+    def local_bytes(self) -> int:
+        """What of it is taken of this machine."""
+        elsewhere = {device.id for device in self.devices if device.kind == "rpc"}
+        return sum(line.bytes for line in self.lines if line.device not in elsewhere)

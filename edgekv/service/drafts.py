@@ -1,7 +1,8 @@
 """Plans that are tried out while a model answers.
 
 A dry run takes an engine about as long as a step, so it is not the engine that answers which is
-asked: another process does it, which loads no weights and lives as long as somebody tries.
+asked: another process does it, which loads no weights and lives as long as somebody tries. Where
+workers hold layers the one that answers has to be, for they serve one process at a time.
 """
 
 from __future__ import annotations
@@ -29,10 +30,16 @@ class Desk:
     """
 
     def __init__(
-        self, ground: Ground, wish: Wish, take: Callable[[Draft], Awaitable[None]]
+        self,
+        ground: Ground,
+        wish: Wish,
+        take: Callable[[Draft], Awaitable[None]],
+        answering: Callable[[], Awaitable[EngineClient]],
     ) -> None:
-        """`wish` is that of the plan in force; `take` opens the model as drafted."""
-        self.wish, self.take = wish, take
+        """`wish` is that of the plan in force; `take` opens the model as drafted, and `answering`
+        gives the process that has it open.
+        """
+        self.wish, self.take, self._answering = wish, take, answering
         self._ground = ground
         self._client: EngineClient | None = None
         self._one_at_a_time = asyncio.Lock()
@@ -48,12 +55,16 @@ class Desk:
     async def draft(self, wish: Wish) -> Draft:
         """Raises `DoesNotFit` or `InvalidValue` with the sentence that helps."""
         async with self._one_at_a_time:
-            if self._client is None or self._client.death is not None:
-                self._client = await EngineClient.start()
-            return Draft(wish, await plan_on(self._client, self._ground, wish))
+            client = await (self._answering() if self._ground.workers.present else self._own())
+            return Draft(wish, await plan_on(client, self._ground, wish))
+
+    async def _own(self) -> EngineClient:
+        if self._client is None or self._client.death is not None:
+            self._client = await EngineClient.start()
+        return self._client
 
     async def close(self) -> None:
-        """End the process. Safe to call twice."""
+        """End the process of its own. Safe to call twice."""
         async with self._one_at_a_time:
             if self._client is not None:
                 await self._client.close()

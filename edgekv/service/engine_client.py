@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from edgekv.core.events import StreamEvent
 from edgekv.core.frames import (
@@ -29,6 +29,7 @@ from edgekv.core.request import RequestId
 from edgekv.errors import EngineDied
 from edgekv.service.engine_log import EngineLog
 from edgekv.service.own_command import own_command
+from edgekv.service.remote_workers import NO_WORKERS, Workers
 from edgekv.service.rhythm import Rhythm
 
 ENVIRONMENT = {
@@ -59,8 +60,13 @@ class EngineClient:
     """One engine process, from `start` to its end. Belongs to one asyncio loop."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, log: EngineLog, seconds_of_silence: float
+        self,
+        process: asyncio.subprocess.Process,
+        log: EngineLog,
+        seconds_of_silence: float,
+        workers: Workers = NO_WORKERS,
     ) -> None:
+        self.workers = workers
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
@@ -83,16 +89,14 @@ class EngineClient:
         seconds_of_silence: float = SECONDS_OF_SILENCE,
         *,
         command: str = "engine",
-        workers: Sequence[str] = (),
+        workers: Workers = NO_WORKERS,
     ) -> EngineClient:
-        """`command` is the one of EdgeKV's own that speaks frames; `workers` (HOST:PORT) are
-        there and lend it devices.
-        """
+        """`command` is the one of EdgeKV's own that speaks frames; `workers` lend it devices."""
         log = EngineLog()
         with log.open() as stream:
             process = await asyncio.create_subprocess_exec(
                 *own_command(command),
-                *workers,
+                *workers.addresses,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stream,
@@ -100,7 +104,7 @@ class EngineClient:
                 # Ctrl+C in the terminal is for the front end alone.
                 start_new_session=True,
             )
-        return cls(process, log, seconds_of_silence)
+        return cls(process, log, seconds_of_silence, workers)
 
     @property
     def pid(self) -> int:

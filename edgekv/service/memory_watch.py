@@ -118,7 +118,7 @@ class MemoryWatch:
         plan = self._watched.plan
         assert plan is not None
         self._note(plan)
-        taken = max(plan.total_bytes, self._tried_bytes)
+        taken = max(plan.local_bytes, self._tried_bytes)
         self._trust = self._trust.after_shortage(taken, self._clock())
         assert self._trust.most_bytes is not None
         self._tell("ran_out", memory_words.ran_out(self._trust.most_bytes))
@@ -232,7 +232,7 @@ class MemoryWatch:
         assert allocation is not None
         before, whole = self._plan.choice, self._whole.choice
         trust, plan = self._trust, self._whole
-        self._trust = trust.after_quiet(self._whole.total_bytes, now)
+        self._trust = trust.after_quiet(self._whole.local_bytes, now)
         is_short = asks_for_less(rooms(self._whole, allocation, held, self._margins))
         if is_short or self._trust.most_bytes is not None:
             plan = self._replanned(held)
@@ -247,7 +247,7 @@ class MemoryWatch:
             self._tell("larger", memory_words.larger(before, resized, whole))
 
     async def _resize(self, plan: MemoryPlan) -> Resized:
-        self._sized_at, self._tried_bytes = self._clock(), plan.total_bytes
+        self._sized_at, self._tried_bytes = self._clock(), plan.local_bytes
         resized = await self._watched.resize(plan.choice)
         self._tried_bytes = 0
         self._plan = self._watched.plan  # its own doing, so the whole stays what it was

@@ -22,8 +22,10 @@ from edgekv.config.places import data_folder
 from edgekv.core.frames import Describe, Described, DryRun, DryRunDone, Opened
 from edgekv.core.memory_frames import Survey, Surveyed
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
+from edgekv.errors import DoesNotFit
 from edgekv.quality.verdicts import Subject, Verdicts
 from edgekv.service.engine_client import EngineClient
+from edgekv.service.remote_workers import NO_WORKERS, Workers, find_workers
 
 _log = logging.getLogger(__name__)
 
@@ -36,18 +38,29 @@ class Ground:
     described: Described
     tested: tuple[Outcome, ...] = ()
     """What the gate found out about KV types on this model."""
+    workers: Workers = NO_WORKERS
+
+
+async def start_engine(wish: Wish) -> EngineClient:
+    """A process that has the devices of those workers that are there now."""
+    workers = await find_workers(wish.workers)
+    for sentence in workers.left_out:
+        _log.warning("%s", sentence)
+    return await EngineClient.start(workers=workers)
 
 
 async def read_ground(client: EngineClient, path: str, machine: Machine) -> Ground:
     """`machine` must have been read before `client` took any memory. Raises `ModelError`."""
     described = await client.call(lambda call: Describe(call, path))
     assert isinstance(described, Described)
-    return Ground(machine, described, tested_types(described))
+    described = structs.replace(described, devices=client.workers.timed(described.devices))
+    return Ground(machine, described, tested_types(described), client.workers)
 
 
 def subject_of(described: Described) -> Subject:
     """What a verdict of the gate holds for."""
-    devices = tuple(device.name or device.id for device in described.devices)
+    here = (device for device in described.devices if device.kind != "rpc")
+    devices = tuple(device.name or device.id for device in here)
     return Subject(described.facts.path, devices, version("llama-cpp-python"))
 
 
@@ -91,9 +104,10 @@ def _allocator_of(client: EngineClient) -> dry_runs.AskLibrary:
 
 async def plan_less(
     client: EngineClient, ground: Ground, wish: Wish, opened: dry_runs.DryRun, most_bytes: int
-) -> MemoryPlan:
+) -> MemoryPlan | None:
     """The best plan that takes no more than `most_bytes`. If one fits that is but another size of
-    what was open, it is that, for then cells on disk go on to be of use. Raises as `plan_on`.
+    what was open, it is that, for then cells on disk go on to be of use. None, which is logged, if
+    none fits. Raises `InvalidValue` or `ModelError`.
     """
     less = replace(
         wish,
@@ -102,7 +116,11 @@ async def plan_less(
     )
     plan = replan(_basis(ground, less), opened.choice, opened)
     if not plan.fits:
-        return await plan_on(client, ground, less)
+        try:
+            return await plan_on(client, ground, less)
+        except DoesNotFit as error:
+            _log.warning("The engine ran out of memory and no smaller plan fits: %s", error)
+            return None
     run = await _basis(ground, wish).judge(_allocator_of(client)).run(plan.choice)
     return plan_opened(ground, wish, run.choice, run.allocation)
 
@@ -135,8 +153,8 @@ async def plan_again(
     if not is_short:
         return ground, plan
     available = Reading(held.available + held.private, machine.available.source)
-    described = structs.replace(ground.described, devices=devices)
-    ground = Ground(replace(machine, available=available), described, ground.tested)
+    described = structs.replace(ground.described, devices=ground.workers.timed(devices))
+    ground = replace(ground, machine=replace(machine, available=available), described=described)
     made = await plan_on(client, ground, wish)
     _log.warning(
         "Other programs took memory while the plan was made, so it was made again: "
@@ -161,6 +179,7 @@ def _basis(ground: Ground, wish: Wish) -> Basis:
         wish,
         described.resident_bytes,
         ground.tested,
+        ground.workers.left_out,
     )
 
 

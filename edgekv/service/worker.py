@@ -10,7 +10,6 @@ await worker.close()
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection
 
 from edgekv.budget.dry_run import DryRun
@@ -23,7 +22,7 @@ from edgekv.core.look import EngineLook
 from edgekv.core.memory_frames import Resize, Resized
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, ModelFacts
 from edgekv.core.request import RequestId, TextPrompt
-from edgekv.errors import DoesNotFit, EdgeKVError, EngineDied, ModelError, Unavailable
+from edgekv.errors import EdgeKVError, EngineDied, ModelError, Unavailable
 from edgekv.service import planning
 from edgekv.service.conduct import AS_USUAL, Conduct
 from edgekv.service.drafts import Desk, Draft
@@ -37,8 +36,6 @@ from edgekv.service.states import LoadStep as LoadStep
 from edgekv.service.states import State as State
 from edgekv.service.unread import read_ahead
 from edgekv.service.warm import as_read_by, pin
-
-_log = logging.getLogger(__name__)
 
 
 class Worker:
@@ -90,7 +87,9 @@ class Worker:
     @property
     def desk(self) -> Desk | None:
         """A new one, for its user to close; None before there is a plan."""
-        return Desk(self.ground, self.wish, self.reopen) if self.ground else None
+        if self.ground is None:
+            return None
+        return Desk(self.ground, self.wish, self.reopen, self._living_client)
 
     async def start(self, on_progress: Callable[[LoadStep], None] = lambda _: None) -> None:
         """Plan and load. Raises `ModelError`, `DoesNotFit` or `EngineDied`, and for a prompt
@@ -119,7 +118,7 @@ class Worker:
         self._enter(State.STARTING)
         # Before there is an engine: what that holds already is counted in the plan.
         machine = self._probe.machine()
-        client = self._client = await EngineClient.start()
+        client = self._client = await planning.start_engine(self.wish)
         try:
             return await self._plan(client, machine)
         except EngineDied as death:
@@ -217,10 +216,10 @@ class Worker:
             self.conduct.recorder.close()
 
     async def _plan(self, client: EngineClient, machine: Machine) -> MemoryPlan:
-        self.ground = await planning.read_ground(client, self.path, machine)
-        self.facts = self.ground.described.facts
+        ground = await planning.read_ground(client, self.path, machine)
+        self.facts = ground.described.facts
         self._enter(State.PLANNING)
-        self.plan = await planning.plan_on(client, self.ground, self.wish)
+        self.plan, self.ground = await planning.plan_on(client, ground, self.wish), ground
         return self.plan
 
     async def _measure_again(self) -> None:
@@ -265,15 +264,17 @@ class Worker:
         self._enter(State.RESTARTING)
         self.num_restarts += 1
         machine = self._probe.machine()
-        self._client = await EngineClient.start()
+        client = self._client = await planning.start_engine(self.wish)
         try:
-            if needs_less:
-                await self._plan_smaller(self._client, machine)
+            if self.ground is None or client.workers.addresses != self.ground.workers.addresses:
+                await self._plan(client, machine)
+            elif needs_less:
+                await self._plan_smaller(client, machine)
             await self._open()
             self.watch.restarted()
         except EdgeKVError as error:
             # A process without a model is of no use; the next request tries again from here.
-            await self._client.close()
+            await client.close()
             self._enter(State.FAILED)
             raise Unavailable(f"The engine cannot be started again: {error}") from error
 
@@ -284,10 +285,8 @@ class Worker:
         opened, most_bytes = DryRun(self.plan.choice, self.allocation), self.watch.ran_out()
         self._enter(State.PLANNING)
         self.ground = await planning.read_ground(client, self.path, machine)
-        try:
-            self.plan = await planning.plan_less(client, self.ground, self.wish, opened, most_bytes)
-        except DoesNotFit as error:
-            _log.warning("The engine ran out of memory and no smaller plan fits: %s", error)
+        less = await planning.plan_less(client, self.ground, self.wish, opened, most_bytes)
+        self.plan = less or self.plan
 
     async def _give_up(self) -> None:
         if self._client is not None:

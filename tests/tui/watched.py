@@ -16,6 +16,7 @@ from edgekv.core.plan import Allocation, BufferSize, CostLine, DeviceInfo, Memor
 from edgekv.core.request import Priority, RequestId, SeqId
 from edgekv.errors import DoesNotFit, EdgeKVError
 from edgekv.service.drafts import Desk, Draft
+from edgekv.service.engine_client import EngineClient
 from edgekv.service.planning import Ground
 from edgekv.service.report import Report
 from tests.tui.fakes import MIB, Script, ScriptedWorker, a_model, a_plan
@@ -111,7 +112,7 @@ class PaperDesk(Desk):
         cpu = DeviceInfo("CPU", "cpu", "processor", 8192 * MIB, None)
         cuda = DeviceInfo("CUDA0", "cuda", "graphics", 8192 * MIB, 8192 * MIB)
         described = Described(1, a_model("SmolLM2"), (cpu, cuda), 0)
-        super().__init__(Ground(read_machine(), described), wish, take)
+        super().__init__(Ground(read_machine(), described), wish, take, EngineClient.start)
         self._plan = plan
         self.asked: list[Wish] = []
         self.is_closed = False
