@@ -6,8 +6,9 @@ import click
 
 
 @click.command(hidden=True)
-def command() -> None:
-    """Speak frames over stdin and stdout until stdin ends."""
+@click.argument("workers", nargs=-1)
+def command(workers: tuple[str, ...]) -> None:
+    """Speak frames over stdin and stdout until stdin ends. WORKERS are HOST:PORT."""
     from edgekv.service.child import compare
 
-    compare()
+    compare(workers)

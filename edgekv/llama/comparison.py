@@ -13,7 +13,7 @@ from edgekv.core.comparison import Likeness, Passage, Scored
 from edgekv.core.plan import Opening
 from edgekv.core.request import SeqId, Token
 from edgekv.errors import ModelError
-from edgekv.llama import library
+from edgekv.llama import library, rpc
 from edgekv.llama.context import LlamaContext
 from edgekv.llama.file_check import check_file
 from edgekv.llama.library import LogRecorder
@@ -216,8 +216,10 @@ class LlamaComparison:
 class LlamaComparisonLibrary:
     """Implements `core.ports.ComparisonLibrary`."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: Sequence[str] = ()) -> None:
+        """`workers` (HOST:PORT) lend devices; the process ends if one of them is away."""
         self._log = library.start()
+        rpc.connect(workers)
 
     def open_comparison(
         self,

@@ -52,12 +52,14 @@ def main(workers: Sequence[str] = ()) -> None:
     os._exit(0)
 
 
-def compare() -> None:
-    """Compare two ways to keep keys and values until stdin ends; never returns."""
+def compare(workers: Sequence[str] = ()) -> None:
+    """Compare ways to keep keys and values until stdin ends; never returns. `workers` hold some
+    of the layers.
+    """
     inbox, send = _open_pipes(_leave_now)
     from edgekv.llama.comparison import LlamaComparisonLibrary
 
-    ComparisonProcess(LlamaComparisonLibrary(), inbox, send).run()
+    ComparisonProcess(LlamaComparisonLibrary(workers), inbox, send).run()
 
 
 def _open_pipes(at_end: AtEnd) -> tuple[SimpleQueue[Any], Callable[[EngineFrame], None]]:

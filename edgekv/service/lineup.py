@@ -18,7 +18,7 @@ from edgekv.errors import Unavailable
 from edgekv.quality.trials import LEAST_LENGTH
 from edgekv.quality.verdicts import REFERENCE
 from edgekv.service.engine_client import EngineClient
-from edgekv.service.planning import Ground, plan_on, read_ground
+from edgekv.service.planning import Ground, plan_on, read_ground, start_engine
 
 ROWS = 32
 """Predictions that one step gives; the output buffer has a row for each."""
@@ -44,7 +44,7 @@ async def prepare(path: str, wish: Wish, pairs: Sequence[Pair], context: int) ->
     `DoesNotFit`, `EngineDied`, or `Unavailable` if the contexts do not fit at once.
     """
     machine = read_machine()
-    client = await EngineClient.start()
+    client = await start_engine(wish)
     try:
         ground = await read_ground(client, path, machine)
         plan = await plan_on(client, ground, _wish(wish, pairs))

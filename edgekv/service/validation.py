@@ -142,7 +142,7 @@ class _Comparing:
 
 @asynccontextmanager
 async def _comparing(lineup: Lineup) -> AsyncIterator[_Comparing]:
-    client = await EngineClient.start(command="comparison")
+    client = await EngineClient.start(command="comparison", workers=lineup.ground.workers)
     try:
         await client.call(lambda call: OpenComparison(call, lineup.reference, lineup.candidates))
         yield _Comparing(client)

@@ -22,6 +22,7 @@ from edgekv.quality.verdicts import Verdict, Verdicts
 from edgekv.service.engine_client import SECONDS_OF_SILENCE, EngineClient
 from edgekv.service.engine_log import EngineLog
 from edgekv.service.lineup import BRANCH_TOKENS
+from edgekv.service.remote_workers import NO_WORKERS, Workers
 from edgekv.service.stages import Stage
 from edgekv.service.validation import Scope, Validation
 from tests.fakes import FakeLibrary, FakeVocabulary
@@ -154,7 +155,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     path.write_bytes(b"GGUF")
     made = Bench(path, Verdicts(tmp_path / "verdicts"))
 
-    async def start(command: str = "engine") -> EngineClient:
+    async def start(command: str = "engine", workers: Workers = NO_WORKERS) -> EngineClient:
         process: object = InLoopEngine(made.engine)
         if command == "comparison":
             process = InLoopComparison(made.library)
