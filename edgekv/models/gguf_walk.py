@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from edgekv.errors import ModelError
-from edgekv.models.tensor_types import tensor_bytes
+from edgekv.models.tensor_types import Tensor
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -63,6 +63,8 @@ class Walked:
     """All tensors as stored; None if a type is unknown or the walk stopped before them."""
     whole_bytes: int | None = None
     """What the whole file should have, where `tensor_bytes` is known."""
+    tensors: tuple[Tensor, ...] = ()
+    """All of them, where `tensor_bytes` is known."""
 
 
 def walk(read: Read, file_bytes: int, *, whole: bool = True) -> Walked:
@@ -98,14 +100,15 @@ class _Walk:
         metadata = self._metadata(self._count(1), whole)
         if not whole:
             return Walked(metadata, num_tensors, self._at, self._num_vocab)
-        tensors = [self._tensor() for _ in range(num_tensors)]
+        tensors = tuple(self._tensor() for _ in range(num_tensors))
         walked = Walked(metadata, num_tensors, self._at, self._num_vocab)
-        sizes = [size for _, size in tensors if size is not None]
-        if len(sizes) < num_tensors:
+        sized = [(one.offset, size) for one in tensors if (size := one.num_bytes) is not None]
+        if len(sized) < num_tensors:
             return walked
-        end = max((offset + size for offset, size in tensors if size is not None), default=0)
+        end = max((offset + size for offset, size in sized), default=0)
         start = -(-self._at // ALIGNMENT) * ALIGNMENT if end else self._at
-        return replace(walked, tensor_bytes=sum(sizes), whole_bytes=start + end)
+        all_bytes = sum(size for _, size in sized)
+        return replace(walked, tensor_bytes=all_bytes, whole_bytes=start + end, tensors=tensors)
 
     def _metadata(self, num_keys: int, whole: bool) -> dict[str, str]:
         metadata: dict[str, str] = {}
@@ -156,15 +159,13 @@ class _Walk:
                     raise _cut(self._file_bytes)
             self._skip(8 + int.from_bytes(block[offset : offset + 8], "little"))
 
-    def _tensor(self) -> tuple[int, int | None]:
-        """Where its data starts, from the first tensor's on, and its bytes if they are known."""
-        self._skip(self._count(1))  # its name
+    def _tensor(self) -> Tensor:
+        name = self._text(_LONGEST_KEY)
         num_dimensions = self._number("<I")
         if num_dimensions > _MOST_DIMENSIONS:
             raise ModelError(f"its header holds a tensor of {num_dimensions} dimensions")
-        lengths = [self._number("<Q") for _ in range(num_dimensions)]
-        size = tensor_bytes(self._number("<I"), lengths)
-        return self._number("<Q"), size
+        lengths = tuple(self._number("<Q") for _ in range(num_dimensions))
+        return Tensor(name, self._number("<I"), lengths, self._number("<Q"))
 
     def _scalar(self, kind: int) -> int | float | bool:
         if kind not in _SCALARS:

@@ -77,4 +77,5 @@ def candidate_of(header: Walked, title: str) -> Candidate:
         quantisation=quantisation_label(Path(title).name),
         vocabulary=header.num_vocab,
         tensor_bytes=header.tensor_bytes,
+        tensors=header.tensors,
     )

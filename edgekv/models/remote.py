@@ -95,7 +95,7 @@ async def plan_at_hub(hub: Hub, chosen: Chosen, place: Place, wish: Wish) -> Hea
     header = fetch_header(hub, listing, quantisation.files[0])
     walked = header.walked
     if len(quantisation.files) > 1:  # the first file's table lists its own tensors alone
-        walked = replace(walked, tensor_bytes=None)
+        walked = replace(walked, tensor_bytes=None, tensors=())
     walked = replace(walked, whole_bytes=quantisation.num_bytes)
     reason = (
         f"{format_size(header.fetched_bytes)} of {format_size(quantisation.num_bytes)} were read "

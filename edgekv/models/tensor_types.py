@@ -6,6 +6,7 @@ Source: the block layouts of ggml's `ggml-common.h`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 _BLOCKS = {
@@ -54,3 +55,21 @@ def tensor_bytes(kind: int, lengths: Sequence[int]) -> int | None:
         return None
     elements, size = _BLOCKS[kind]
     return prod(lengths) // elements * size
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A row of a file's table of tensors."""
+
+    name: str
+    kind: int
+    """ggml's number for its type."""
+    lengths: tuple[int, ...]
+    """As ggml counts: the elements of a row first."""
+    offset: int
+    """Where its data starts, from the first tensor's on."""
+
+    @property
+    def num_bytes(self) -> int | None:
+        """None for a type that nobody here knows."""
+        return tensor_bytes(self.kind, self.lengths)

@@ -11,6 +11,7 @@ from edgekv.core.library import RPC, WITHOUT_RPC
 from edgekv.core.plan import DeviceInfo
 from edgekv.errors import Unavailable
 from edgekv.models.forecast import Place
+from edgekv.models.repacked import usual_features
 from edgekv.service.own_command import own_command
 
 _SECONDS = 20.0
@@ -22,11 +23,13 @@ class _Told(msgspec.Struct, frozen=True):
 
     devices: tuple[DeviceInfo, ...] = ()
     backends: tuple[str, ...] = ()
+    features: frozenset[str] = frozenset()
 
 
 async def read_place() -> Place:
     """This machine, for forecasts."""
-    return Place(read_machine(), await read_devices())
+    told = await _ask_library()
+    return Place(read_machine(), told.devices, told.features or usual_features())
 
 
 async def read_devices() -> tuple[DeviceInfo, ...]:
