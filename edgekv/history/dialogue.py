@@ -117,7 +117,7 @@ class Dialogue:
         self._before_question = None
         last = replace(self.entries[-1], message=draft.message, ending=ending, stats=draft.stats)
         self.entries = (*self.entries[:-1], last)
-        self._saving(lambda: self._archive.history.finish(last.id, last))
+        self._saving(self._finish_last)
 
     def withdraw_answer(self) -> None:
         """It never began: all is as it was before it was asked for."""
@@ -141,6 +141,24 @@ class Dialogue:
         text = self.entries[position].message.content
         self.entries = self.entries[:position]
         return text
+
+    def turn_to(self, position: int, step: int) -> bool:
+        """Go on from the answer so many places beside that at `position`, to the same question.
+
+        What followed it follows it again. False, and nothing changes, if there is no such answer.
+        """
+        other = self.entries[position].beside(step)
+        if other is None or self.id is None:
+            return False
+        try:
+            conversation = self._archive.history.turn_to(self.id, other, self._head)
+            has_moved = conversation != self.id
+            self.open(conversation)
+        except NotSaved as error:
+            self._move_to_memory(error)
+            return False
+        self.moved_on = has_moved
+        return True
 
     def fork(self, position: int) -> None:
         """Leave this conversation for a new one that shares all up to that message."""
@@ -201,6 +219,13 @@ class Dialogue:
 
     def _begin(self) -> None:
         self.id = self._archive.history.begin(self.title, self._head)
+
+    def _finish_last(self) -> None:
+        last, conversation = self.entries[-1], self.id
+        assert conversation is not None
+        self._archive.history.finish(last.id, last)
+        told = self._archive.history.answers.told(conversation, [last])
+        self.entries = (*self.entries[:-1], *told)
 
     def _write_title(self) -> None:
         if self.id is not None:

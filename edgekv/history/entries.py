@@ -44,6 +44,31 @@ class Entry(Remark):
     id: EntryId
     created: float
     """Seconds since 1970."""
+    alternatives: tuple[EntryId, ...] = ()
+    """All answers to the same question, oldest first, as far as they are known."""
+
+    def beside(self, step: int) -> EntryId | None:
+        """The answer so many places after this one, or before it; None if there is none."""
+        place = self._place + step
+        return self.alternatives[place] if 0 <= place < len(self.alternatives) else None
+
+    @property
+    def place_words(self) -> str:
+        """ "2 of 3"; nothing for an answer that is the only one."""
+        if len(self.alternatives) < 2:
+            return ""
+        return f"{self._place + 1} of {len(self.alternatives)}"
+
+    @property
+    def _place(self) -> int:
+        return self.alternatives.index(self.id) if self.id in self.alternatives else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    conversation: ConversationId
+    """Another one than it was for if that went on elsewhere in the meantime."""
+    entry: EntryId
 
 
 @dataclass(frozen=True, slots=True)

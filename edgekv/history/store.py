@@ -10,19 +10,29 @@ history.finish(answer.entry, Remark(Message("assistant", "Because."), stats=stat
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from edgekv.config.places import data_folder
+from edgekv.history.alternatives import Alternatives
 from edgekv.history.database import Database, blob, text
-from edgekv.history.entries import ConversationId, Ending, Entry, EntryId, Listed, Opened, Remark
+from edgekv.history.entries import (
+    Appended,
+    ConversationId,
+    Ending,
+    Entry,
+    EntryId,
+    Listed,
+    Opened,
+    Remark,
+)
 from edgekv.history.imports import Imported
-from edgekv.history.records import MESSAGE_COLUMNS, columns_of, entry_of, stats_of, written
+from edgekv.history.records import MESSAGE_COLUMNS, entry_of, stats_of, written
+from edgekv.history.rows import Rows
 from edgekv.history.sent import SentTexts
 from edgekv.history.writers import own_mark, still_runs
 from edgekv.service.conversation import AnswerStats
@@ -54,13 +64,6 @@ _NEEDED = """
 """Messages of the conversations that are there, and what comes before them in others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    conversation: ConversationId
-    """Another one than it was for if that went on elsewhere in the meantime."""
-    entry: EntryId
-
-
 def default_path() -> Path | None:
     """None for a user without a folder for it: then nothing outlives the program."""
     folder = data_folder()
@@ -73,9 +76,8 @@ class History:
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         """`path` of None: nothing outlives the program. Raises as `Database` does."""
         self._database = Database(path)
-        self.sent = SentTexts(self._database)
-        self._clock = clock
-        self._writer = own_mark()
+        self.sent, self.answers = SentTexts(self._database), Alternatives(self._database)
+        self._clock, self._rows = clock, Rows(own_mark(), clock)
         self.path = path
 
     def close(self) -> None:
@@ -87,7 +89,7 @@ class History:
     def begin(self, title: str, at: EntryId | None = None) -> ConversationId:
         """A new conversation. With `at` it is a fork: everything up to there, nothing copied."""
         with self._database.writing() as connection:
-            return self._begin(connection, title, at)
+            return self._rows.begin(connection, title, at)
 
     def listed(self, words: str = "") -> tuple[Listed, ...]:
         """Those with these words in their title or text, the last changed first."""
@@ -113,7 +115,18 @@ class History:
         entries = [entry_of(row) for row in self._database.rows(_PATH, conversation)]
         if entries and entries[-1].ending is None:
             entries[-1] = self._so_far(entries[-1])
-        return Opened(conversation, text(rows[0][0]), tuple(entries))
+        return Opened(conversation, text(rows[0][0]), self.answers.told(conversation, entries))
+
+    def turn_to(
+        self, conversation: ConversationId, answer: EntryId, head: EntryId | None
+    ) -> ConversationId:
+        """Go on behind another answer, and with what followed it before.
+
+        `head` and what is returned are as for `append`.
+        """
+        with self._database.writing() as connection:
+            end = self.answers.end_behind(connection, conversation, answer)
+            return self._rows.end_at(connection, conversation, end, head)
 
     def rename(self, conversation: ConversationId, title: str) -> None:
         with self._database.writing() as connection:
@@ -171,27 +184,23 @@ class History:
         now, another program went on with it, and this becomes a conversation of its own.
         """
         with self._database.writing() as connection:
-            entry = self._insert(connection, conversation, after, remark)
-            moved = connection.execute(
-                "UPDATE conversation SET head = ?, changed = ?, deleted = NULL "
-                "WHERE id = ? AND head IS ?",
-                (entry, self._clock(), conversation, after if head is None else head),
-            )
-            if not moved.rowcount:
-                conversation = self._begin(connection, self._title(connection, conversation), entry)
+            entry = self._rows.insert(connection, conversation, after, remark)
+            before = after if head is None else head
+            ends = self._rows.end_at(connection, conversation, entry, before)
+            if ends != conversation:
                 connection.execute(
-                    "UPDATE message SET conversation = ? WHERE id = ?", (conversation, entry)
+                    "UPDATE message SET conversation = ? WHERE id = ?", (ends, entry)
                 )
-        return Appended(conversation, entry)
+        return Appended(ends, entry)
 
     def take_in(self, imported: Imported) -> ConversationId:
         """A conversation of another program with all its branches."""
         with self._database.writing() as connection:
-            conversation = self._begin(connection, imported.title, None)
+            conversation = self._rows.begin(connection, imported.title, None)
             entries: list[EntryId] = []
             for node in imported.nodes:
                 after = None if node.parent is None else entries[node.parent]
-                entries.append(self._insert(connection, conversation, after, node.remark))
+                entries.append(self._rows.insert(connection, conversation, after, node.remark))
             connection.execute(
                 "UPDATE conversation SET head = ? WHERE id = ?",
                 (None if imported.head is None else entries[imported.head], conversation),
@@ -209,7 +218,7 @@ class History:
     def finish(self, entry: EntryId, remark: Remark) -> None:
         """The answer as it is in the end, in place of what grew."""
         with self._database.writing() as connection:
-            self._finish(connection, entry, remark)
+            self._rows.finish(connection, entry, remark)
 
     def withdraw(self, conversation: ConversationId, entry: EntryId, head: EntryId | None) -> None:
         """Take the last message away; the conversation ends at `head` again."""
@@ -229,59 +238,12 @@ class History:
         ]
         for entry in broken:
             with self._database.writing() as connection:
-                self._finish(connection, entry.id, replace(entry, ending=Ending.BROKEN_OFF))
+                self._rows.finish(connection, entry.id, replace(entry, ending=Ending.BROKEN_OFF))
         ids = [entry.id for entry in broken]
         heads = self._database.rows(
             "SELECT id, head FROM conversation WHERE deleted IS NULL ORDER BY changed DESC, id DESC"
         )
         return tuple(ConversationId(number) for number, head in heads if head in ids)
-
-    # --- inside a transaction ---
-
-    def _begin(
-        self, connection: sqlite3.Connection, title: str, head: EntryId | None
-    ) -> ConversationId:
-        done = connection.execute(
-            "INSERT INTO conversation (title, head, changed) VALUES (?, ?, ?)",
-            (blob(title), head, self._clock()),
-        )
-        return ConversationId(done.lastrowid or 0)
-
-    def _title(self, connection: sqlite3.Connection, conversation: ConversationId) -> str:
-        row = connection.execute(
-            "SELECT title FROM conversation WHERE id = ?", (conversation,)
-        ).fetchone()
-        return text(row[0]) if row else ""
-
-    def _insert(
-        self,
-        connection: sqlite3.Connection,
-        conversation: ConversationId,
-        after: EntryId | None,
-        remark: Remark,
-    ) -> EntryId:
-        done = connection.execute(
-            "INSERT INTO message (conversation, parent, writer, created, model, ending, stats, "
-            "role, content, thought, extra) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(conversation, after, self._writer, self._clock()),
-                *(blob(remark.model), remark.ending, written(remark.stats)),
-                *columns_of(remark.message),
-            ),
-        )
-        return EntryId(done.lastrowid or 0)
-
-    def _finish(self, connection: sqlite3.Connection, entry: EntryId, remark: Remark) -> None:
-        _, content, thought, extra = columns_of(remark.message)
-        connection.execute(
-            "UPDATE message SET content = ?, thought = ?, extra = ?, ending = ?, stats = ? "
-            "WHERE id = ?",
-            (content, thought, extra, remark.ending, written(remark.stats), entry),
-        )
-        connection.execute("DELETE FROM piece WHERE message = ?", (entry,))
-        connection.execute(
-            "UPDATE conversation SET changed = ? WHERE head = ?", (self._clock(), entry)
-        )
 
     def _so_far(self, entry: Entry) -> Entry:
         """An answer under way with what there is of it."""

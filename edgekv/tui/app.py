@@ -126,7 +126,7 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         commands = (
             ("New conversation", "This one is in the list", "new", chat.action_new),
             ("Conversations", "Find, open, rename, delete", "", chat.action_toggle_list),
-            ("Ask again", "Throw the last answer away", "regenerate", chat.action_regenerate),
+            ("Ask again", "The last answer stays beside it", "regenerate", chat.action_regenerate),
             ("Copy the last answer", "Its exact text", "copy", chat.action_copy),
             ("Engine", "Cells, slots and how it flows", "", partial(self.action_view, "engine")),
             ("Models", "What fits and is here", "", partial(self.action_view, "models")),

@@ -235,8 +235,6 @@ class ChatScreen(Screen[None]):
         self.app.copy_to_clipboard(self.dialogue.entries[message.spoken.position].message.content)
         self.notify("Copied it", timeout=2)
 
-    # --- the list ---
-
     @on(ConversationList.Opened)
     async def _open(self, message: ConversationList.Opened) -> None:
         self._close_list()
@@ -258,7 +256,7 @@ class ChatScreen(Screen[None]):
                 return self.talk.turn is not None
             case "regenerate":
                 return self.talk.can_ask_again
-            case "copy":
+            case "copy" | "other":
                 return self.dialogue.last_answer is not None
         return True
 
@@ -266,12 +264,14 @@ class ChatScreen(Screen[None]):
         self.talk.stop()
 
     # Keys come in between any two steps of a turn's handlers; what follows waits for those.
-
     def action_new(self) -> None:
         self.talk.call_later(self.talk.start_over, self.dialogue.system)
 
     def action_regenerate(self) -> None:
         self.talk.call_later(self.talk.ask_again)
+
+    def action_other(self, step: int) -> None:
+        self.talk.call_later(self.talk.turn_to, len(self.dialogue.entries) - 1, step)
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self.dialogue.last_answer or "")

@@ -72,7 +72,7 @@ class ConversationActions:
             raise InvalidValue(
                 "message", f"There are {len(turns)} turns and the last one has to stay."
             )
-        await self._talk.drop(turns[number])
+        await self._leave_out(turns[number])
         await self._tell(
             f"This conversation goes on without the oldest {number:,} turns, so that there is "
             "room; the whole one is in the list (Ctrl+L)."
@@ -124,7 +124,8 @@ class ConversationActions:
 
     async def system(self, argument: str) -> None:
         if argument:
-            await self._talk.set_system("" if argument == CLEAR else argument)
+            self._dialogue.set_system("" if argument == CLEAR else argument)
+            await self._show_anew()
         told = self._dialogue.system
         await self._tell(
             f"Before all else, the model is told: {told}" if told else "The model is told nothing."
@@ -135,6 +136,17 @@ class ConversationActions:
         if conversation is None:
             raise InvalidValue("message", "There is no deleted conversation to bring back.")
         await self._talk.open(conversation)
+
+    async def _leave_out(self, position: int) -> None:
+        """Go on in a new conversation without what was said before that message."""
+        entries = self._dialogue.entries
+        told = [entry for entry in entries[:1] if entry.message.role == "system"]
+        self._dialogue.start_from([*told, *entries[position:]], self._dialogue.title)
+        await self._show_anew()
+
+    async def _show_anew(self) -> None:
+        await self._talk.show()
+        await self._talk.count()
 
     def _need_something_said(self) -> None:
         if not self._dialogue.entries:

@@ -59,11 +59,25 @@ SPOKEN_KEYS: list[BindingType] = [
     Binding(
         "r", "again", "Again", id="said.again", tooltip="Have this question answered once more"
     ),
+    Binding(
+        "left",
+        "other(-1)",
+        "Other",
+        show=False,
+        id="said.other_before",
+        tooltip="Show the answer before this one to the same question",
+    ),
+    Binding(
+        "right",
+        "other(1)",
+        "Other",
+        show=False,
+        id="said.other_after",
+        tooltip="Show the answer after this one to the same question",
+    ),
     Binding("c", "copy", "Copy", id="said.copy", tooltip="Copy the exact text"),
     Binding("y", "copy_code", "Code", id="said.code", tooltip="Copy the last piece of code in it"),
-    Binding(
-        "enter,space", "unfold", "Unfold", id="said.unfold", tooltip="Show or hide what is folded"
-    ),
+    Binding("enter,space", "unfold", "Unfold", id="said.unfold", tooltip="Show what is folded"),
     Binding("escape", "leave", "Back", id="said.leave", tooltip="Go back to the message box"),
 ]
 
@@ -132,7 +146,25 @@ CHAT_KEYS: list[BindingType] = [
         show=False,
         id="chat.regenerate",
         priority=True,
-        tooltip="Throw the last answer away and ask for another",
+        tooltip="Ask for another answer; the last one is kept beside it",
+    ),
+    Binding(
+        "alt+left",
+        "other(-1)",
+        "Other",
+        show=False,
+        id="chat.other_before",
+        priority=True,
+        tooltip="Show the last question's answer before this one",
+    ),
+    Binding(
+        "alt+right",
+        "other(1)",
+        "Other",
+        show=False,
+        id="chat.other_after",
+        priority=True,
+        tooltip="Show the last question's answer after this one",
     ),
     Binding(
         "ctrl+o",

@@ -34,6 +34,12 @@ class Spoken(Vertical, can_focus=True):
     class AgainChosen(Chosen):
         """Answer this once more."""
 
+    @dataclass
+    class OtherChosen(Chosen):
+        """Show the answer so many places beside this one."""
+
+        step: int
+
     class CopyChosen(Chosen):
         """Copy the exact text."""
 
@@ -62,6 +68,9 @@ class Spoken(Vertical, can_focus=True):
 
     def action_again(self) -> None:
         self.post_message(self.AgainChosen(self))
+
+    def action_other(self, step: int) -> None:
+        self.post_message(self.OtherChosen(self, step))
 
     def action_copy(self) -> None:
         self.post_message(self.CopyChosen(self))

@@ -22,7 +22,7 @@ from edgekv.tui.question import Question
 from edgekv.tui.spoken import Spoken
 from edgekv.tui.transcript import Transcript
 from edgekv.tui.turn import SUMMARISE, Turn
-from edgekv.tui.words import WAYS_ON, ending_words, notice_words, read_context, stats_words
+from edgekv.tui.words import WAYS_ON, entry_words, notice_words, read_context, stats_words
 
 
 class Talk(Vertical):
@@ -163,9 +163,12 @@ class Talk(Vertical):
             ending = Ending.STOPPED
         self.dialogue.end_answer(ending)
         text, thought = "".join(turn.said), "".join(turn.thought)
-        await turn.answer.finish(text, ending_words(turn.stats, ending), thought)
+        await turn.answer.finish(text, entry_words(self.dialogue.entries[-1]), thought)
         if turn.is_summary and ending is Ending.WHOLE and turn.stats.reason is FinishReason.STOP:
             await self._go_on_from_summary()
+        await self._say_moved()
+
+    async def _say_moved(self) -> None:
         if self.dialogue.moved_on:
             self.dialogue.moved_on = False
             await self.transcript.add_notice(
@@ -223,19 +226,6 @@ class Talk(Vertical):
         self.dialogue.open(conversation)
         await self.show()
 
-    async def drop(self, position: int) -> None:
-        """Go on in a new conversation without what was said before that message."""
-        told = [e for e in self.dialogue.entries[:1] if e.message.role == "system"]
-        kept = self.dialogue.entries[position:]
-        self.dialogue.start_from([*told, *kept], self.dialogue.title)
-        await self.show()
-        await self.count()
-
-    async def set_system(self, text: str) -> None:
-        self.dialogue.set_system(text)
-        await self.show()
-        await self.count()
-
     async def summarise(self) -> None:
         """Have a summary written as the last answer here, and begin a new conversation with it."""
         await self.ask(SUMMARISE, SUMMARISE)
@@ -287,6 +277,17 @@ class Talk(Vertical):
             text = self.dialogue.rewind(question)
             await self.show()
             self.post_message(self.GaveBack(text, replaces=True))
+
+    @on(Spoken.OtherChosen)
+    async def _turn_to(self, message: Spoken.OtherChosen) -> None:
+        await self.turn_to(message.spoken.position, message.step)
+        self.transcript.go_to(message.spoken.position)
+
+    async def turn_to(self, position: int, step: int) -> None:
+        """Show the answer so many places beside that one, to the same question."""
+        if self.turn is None and self.dialogue.turn_to(position, step):
+            await self.show()
+            await self._say_moved()
 
     @on(Spoken.AgainChosen)
     async def _again(self, message: Spoken.AgainChosen) -> None:

@@ -93,11 +93,11 @@ class Transcript(VerticalScroll, can_focus=False):
         await self._hide_oldest()
         self.anchor()
 
-    async def take_away_from(self, position: int) -> None:
-        """The message there and all after it, notices in between included."""
+    def go_to(self, position: int) -> None:
+        """Focus the message there, or the first one that is shown of those after it."""
         first = next((s for s in self.query(Spoken) if s.position >= position), None)
         if first is not None:
-            await self.take_away(*self.children[self.children.index(first) :])
+            first.focus()
 
     async def take_away(self, *widgets: Widget) -> None:
         for widget in widgets:

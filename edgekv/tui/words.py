@@ -93,10 +93,13 @@ def ending_words(stats: AnswerStats, ending: Ending | None) -> str:
 
 
 def entry_words(entry: Entry) -> str:
-    """The figures of an answer that was written before."""
+    """The figures of an answer that is over, and which of several it is."""
     if entry.stats is not None:
-        return ending_words(entry.stats, entry.ending)
-    return "" if entry.ending in {None, Ending.WHOLE} else str(entry.ending)
+        figures = ending_words(entry.stats, entry.ending)
+    else:
+        figures = "" if entry.ending in {None, Ending.WHOLE} else str(entry.ending)
+    place = f"◂ {entry.place_words} ▸" if entry.place_words else ""
+    return " · ".join(words for words in (place, figures) if words)
 
 
 def call_words(call: ToolCall) -> str:

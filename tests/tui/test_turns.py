@@ -176,6 +176,27 @@ async def test_asking_again_replaces_the_last_answer() -> None:
     assert asked(worker.submits[2]) == asked(worker.submits[1])
 
 
+async def test_answers_to_one_question_are_gone_through_with_the_arrow_keys() -> None:
+    worker = ScriptedWorker(*(Script(words=(word,)) for word in ("Alpha.", "Beta.", "Gamma.")))
+    async with open_chat(worker) as chat:
+        await chat.ask("One?")
+        assert "of 1" not in chat.text()
+        await chat.pilot.press("ctrl+r")
+        await chat.shows("◂ 2 of 2 ▸")
+        await chat.is_idle()
+        await chat.pilot.press("alt+left")
+        await chat.shows("Alpha.")
+        await chat.shows("◂ 1 of 2 ▸")
+        await chat.ask("Two?")
+        await chat.pilot.press("ctrl+up", "up", "up", "right")
+        await chat.shows("Beta.")
+        assert "Two?" not in chat.text()
+        await chat.pilot.press("right", "left")
+        await chat.shows("Gamma.")
+        assert chat.screen.dialogue.conversation.last_answer == "Gamma."
+    assert asked(worker.submits[2]) == ["user: One?", "assistant: Alpha.", "user: Two?"]
+
+
 async def test_a_new_conversation_forgets_the_old_one_even_while_it_is_answered() -> None:
     script, gate = a_gated("Old", " words")
     worker = ScriptedWorker(script, Script(words=("New.",)))
