@@ -12,6 +12,7 @@ import asyncio
 import collections
 import contextlib
 import random
+from typing import Any
 
 import httpx
 import openai
@@ -71,11 +72,12 @@ class Load:
 
 async def run(server: Server, total: int, at_once: int) -> dict[str, object]:
     load = Load(server, total, at_once)
-    memory = PeakMemory(server)
-    watching = asyncio.create_task(memory.watch())
+    memory, pool = PeakMemory(server), CrowdedPool(server)
+    watching = [asyncio.create_task(memory.watch()), asyncio.create_task(pool.watch())]
     await load.run()
-    watching.cancel()
-    metrics, plan = server.metrics(), httpx.get(server.url.removesuffix("/v1") + "/plan").json()
+    for task in watching:
+        task.cancel()
+    metrics, plan = server.metrics(), httpx.get(server.root + "/plan").json()
     return {
         "requests": total,
         "accounted_for": load.outcomes.total(),
@@ -86,6 +88,9 @@ async def run(server: Server, total: int, at_once: int) -> dict[str, object]:
         "errors": sorted(load.errors),
         "engine_restarts": metrics["edgekv_engine_restarts_total"],
         "cells_used_afterwards_by_running": metrics["edgekv_running"],
+        "suspensions": metrics["edgekv_suspensions_total"],
+        "recomputed_tokens": metrics["edgekv_recomputed_tokens_total"],
+        **pool.result(),
         "planned_bytes": plan["total_bytes"],
         "peak_resident_bytes": memory.peak_bytes,
     }
@@ -106,14 +111,59 @@ class PeakMemory:
             await asyncio.sleep(0.05)
 
 
+class CrowdedPool:
+    """What of the pool lies idle while requests wait for room and not for a slot."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._free: list[float] = []
+        self._reserved: list[float] = []
+
+    async def watch(self) -> None:
+        async with httpx.AsyncClient(base_url=self._server.root) as client:
+            while True:
+                with contextlib.suppress(httpx.HTTPError):
+                    self._look((await client.get("/engine")).raise_for_status().json())
+                await asyncio.sleep(0.2)
+
+    def result(self) -> dict[str, object]:
+        return {
+            "looks_while_waiting_for_room": len(self._free),
+            "free_of_all_cells": _mean(self._free),
+            "reserved_of_all_cells": _mean(self._reserved),
+        }
+
+    def _look(self, report: dict[str, Any]) -> None:
+        waiting = report["look"]["waiting"]
+        if waiting and waiting[0]["waits_for"] == "room":
+            cells = report["snapshot"]
+            total = cells["num_cells"]
+            self._free.append((total - cells["cells_used"]) / total)
+            self._reserved.append(cells["cells_reserved"] / total)
+
+
+def _mean(shares: list[float]) -> float | None:
+    return round(sum(shares) / len(shares), 4) if shares else None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Ten times too many requests.")
     parser.add_argument("--model", required=True)
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--slots", type=int, default=8)
+    parser.add_argument("--cells", type=int, default=768, help="too few for that many")
     parser.add_argument("--serve", action="append", default=[], help="an option for edgekv serve")
     options = parser.parse_args()
-    pool = ("--slots", str(options.slots), "--cells", "2048", "--ctx", "512", "--queue", "64")
+    pool = (
+        "--slots",
+        str(options.slots),
+        "--cells",
+        str(options.cells),
+        "--ctx",
+        "512",
+        "--queue",
+        "64",
+    )
     with edgekv(options.model, *pool, *options.serve) as server:
         result = asyncio.run(run(server, options.requests, at_once=10 * options.slots))
     report("overload", options.model, result)

@@ -40,13 +40,17 @@ def merge(path: Path, name: str, load: dict[str, object]) -> None:
 
 
 def summary(rounds: Sequence[dict[str, object]]) -> dict[str, object]:
-    """Of each number its median and range over the rounds; of lists all that occurred."""
-    return {key: _summed([one.get(key) for one in rounds]) for key in rounds[0]}
+    """Of each number its median and range over the rounds; of lists all that occurred.
+
+    A figure that some rounds have not (a server that did not start) is that of the others.
+    """
+    keys = dict.fromkeys(key for one in rounds for key in one)
+    return {key: _summed([one[key] for one in rounds if one.get(key) is not None]) for key in keys}
 
 
 def _summed(values: Sequence[object]) -> object:
     numbers = [value for value in values if isinstance(value, int | float)]
-    if numbers and len(numbers) == len(values):
+    if numbers:
         return {"median": statistics.median(numbers), "low": min(numbers), "high": max(numbers)}
     lists = [value for value in values if isinstance(value, list)]
     return sorted({text for value in lists for text in value}) if lists else None

@@ -29,9 +29,11 @@ from pathlib import Path
 from bench import curves, decode, results
 from bench.clients import Client
 from bench.contestants import Contestant, Peers, Room, contestants
+from bench.memory import peak_resident_bytes
 from bench.necessary import necessary_tokens
 from bench.report import surroundings
 from bench.restart import measure as measure_restart
+from bench.serving import Server
 from bench.workloads import AT_ONCE, FULL, SHORT, Figures, Workload
 from edgekv.service.messages import Message
 
@@ -47,12 +49,20 @@ async def one_round(contestant: Contestant, workload: Workload, room: Room) -> F
         with contestant.start(room) as server:
             await Client(server.url).ask([Message("user", "hi")], 8)
             client = Client(server.url)
-            figures = await workload.run(client)
+            figures = await workload.run(client) | _peak_memory(server)
     except SystemExit as error:
         return {"errors": [str(error)], "finished": 0}
     return figures | {
         "prompt_tokens_necessary": await necessary_tokens(room.model, client.exchanges)
     }
+
+
+def _peak_memory(server: Server) -> Figures:
+    """Of all its processes together; pages that two of them share count twice."""
+    if server.pid is None or sys.platform != "linux":
+        return {}
+    peaks = [peak_resident_bytes(process.pid) for process in server.processes()]
+    return {"peak_resident_mib": round(sum(peaks) / 1024**2)}
 
 
 async def compare(
@@ -95,7 +105,9 @@ def _ceiling(given: argparse.Namespace) -> dict[str, object]:
     if given.batched_bench is None:
         return {"ceiling": decode.memory_ceiling(given.model, list(AT_ONCE))}
     tokens = 16 if given.short else 128
-    top = decode.ceiling(str(given.batched_bench), given.model, list(AT_ONCE), tokens)
+    top = decode.ceiling(
+        str(given.batched_bench), given.model, list(AT_ONCE), tokens, given.threads
+    )
     return {"ceiling": {str(n): round(speed, 1) for n, speed in top.items()}}
 
 

@@ -29,7 +29,9 @@ class Workload:
 
 async def _decode(client: Client, tokens: int) -> Figures:
     speeds = await decode.speeds(client, list(AT_ONCE), tokens)
-    return {f"tokens_per_second_at_{n}": round(v, 1) for n, v in speeds.items()} | client.totals()
+    return {
+        f"tokens_per_second_at_{n}": v and round(v, 1) for n, v in speeds.items()
+    } | client.totals()
 
 
 FULL = (
@@ -38,7 +40,7 @@ FULL = (
         "16 clients at once behind one system prompt of 1,000 words, 8,192 cells",
         *(16, 8192, 8192),
         rounds=3,
-        minutes=0.8,
+        minutes=0.5,
         run=lambda client: fan_out.burst(client, fan_out.chats(16, 1000, 40), 48),
     ),
     Workload(
@@ -46,7 +48,7 @@ FULL = (
         "8 clients that want 5,000 tokens in all, 2,048 cells",
         *(8, 2048, 2048),
         rounds=3,
-        minutes=0.7,
+        minutes=0.5,
         run=lambda client: spike.burst(client, 8, 200, 400),
     ),
     Workload(
@@ -61,7 +63,7 @@ FULL = (
         "stall",
         "an answer under way while a prompt of 3,000 words comes",
         *(4, 16384, 8192),
-        rounds=2,
+        rounds=1,
         minutes=1.2,
         run=lambda client: stall.run(client, 3000, 400),
     ),
@@ -75,20 +77,20 @@ FULL = (
     ),
     Workload(
         "priorities",
-        "64 clients of three priorities, 4,096 cells",
+        "32 clients of three priorities, 4,096 cells",
         *(16, 4096, 2048),
         rounds=1,
-        minutes=2.0,
-        run=lambda client: priorities.run(client, 64),
+        minutes=1.0,
+        run=lambda client: priorities.run(client, 32),
     ),
 )
 SHORT_RUNS: dict[str, Callable[[Client], Awaitable[Figures]]] = {
     "fan_out": lambda client: fan_out.burst(client, fan_out.chats(4, 100, 10), 8),
-    "spike": lambda client: spike.burst(client, 3, 60, 200),
-    "turns": lambda client: turns.run(client, 2, 2, 8),
-    "stall": lambda client: stall.run(client, 150, 24),
-    "decode": lambda client: _decode(client, 16),
-    "priorities": lambda client: priorities.run(client, 6),
+    "spike": lambda client: spike.burst(client, 2, 20, 12),
+    "turns": lambda client: turns.run(client, 2, 2, 4),
+    "stall": lambda client: stall.run(client, 60, 8),
+    "decode": lambda client: _decode(client, 20),
+    "priorities": lambda client: priorities.run(client, 3),
 }
 SHORT = tuple(
     replace(workload, run=SHORT_RUNS[workload.name], rounds=1, minutes=0.3) for workload in FULL
