@@ -109,7 +109,8 @@ def llama_source(work: Path) -> Path:
             f"llama-cpp-python=={pinned[1]}",
         )
         with tarfile.open(work / f"{folder.name}.tar.gz") as archive:
-            archive.extractall(work, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since 3.11.4
+            archive.extractall(work)
     return folder / "vendor/llama.cpp"
 
 

@@ -101,7 +101,8 @@ def unpack(archive: Path, where: Path) -> Path:
         assert len(tops) == 1, tops
         assert not [m.name for m in members if m.name.startswith("/") or ".." in m.name.split("/")]
         assert {(m.uid, m.gid, m.uname) for m in members} == {(0, 0, "")}
-        entries.extractall(where / "python", filter="data")
+        entries.extraction_filter = getattr(tarfile, "data_filter", None)  # since 3.11.4
+        entries.extractall(where / "python")
     where.joinpath("tar").mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", where / "tar"], check=True)
     (top,) = tops
