@@ -13,20 +13,33 @@ from edgekv.quality.measures import NeedleScore, ProseScore
 from edgekv.quality.report import outcome, title
 from edgekv.quality.verdicts import REFERENCE, Verdict
 
+SUMMARY = (
+    "KV type",
+    "Verdict",
+    "Up to",
+    "Answers",
+    "Tool calls",
+    "Less likely by",
+    "Divergence",
+    "1 in 100",
+    "Same token",
+    "Perplexity",
+)
 WORST_FALL = 2.0
 """Nats from which a cell of the heat map is as red as it gets."""
 STYLE = """
 :root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 56rem; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem }
 table { border-collapse: collapse; margin: .5rem 0 }
-td, th { padding: .25rem .6rem; text-align: right; font-variant-numeric: tabular-nums }
+td, th { padding: .25rem .5rem; text-align: right; font-variant-numeric: tabular-nums }
 th { font-weight: 600 }
 .summary td, .summary th { border-bottom: 1px solid #8886 }
+.summary td { white-space: nowrap }
 .summary td:first-child, .summary th:first-child { text-align: left }
 .cell { border: 1px solid #8886; font-size: .85rem; white-space: nowrap }
 .maps { display: flex; flex-wrap: wrap; gap: 0 2.5rem }
 .map { overflow-x: auto }
-svg { width: 100%; height: auto }
+svg { width: 100%; max-width: 54rem; height: auto; display: block }
 """
 
 
@@ -61,13 +74,12 @@ greedy decoding finds it (&#10003;) or not (&#10007;), first with f16, then with
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
-    names = ("KV type", "Verdict", "Answers", "Tool calls", "Less likely by", "Divergence")
-    head = "".join(f"<th>{name}</th>" for name in (*names, "1 in 100", "Same token", "Perplexity"))
+    head = "".join(f"<th>{name}</th>" for name in SUMMARY)
     return (
         f'<div class="map"><table class="summary"><tr>{head}</tr>'
         f"{''.join(map(_summary_row, verdicts))}</table></div>"
-        "<p>Answers and tool calls: those found, of those that f16 finds. The figures of prose are "
-        "the worst of all lengths.</p>"
+        "<p>Answers and tool calls: how many are found with f16 and with the type. Divergence, in "
+        "nats, and what follows it are the worst of all lengths.</p>"
     )
 
 
@@ -76,7 +88,8 @@ def _summary_row(verdict: Verdict) -> str:
     fall = fmean(score.reference_logprob - score.logprob for score in needles)
     cells = (
         escape(title(verdict)),
-        outcome(verdict),
+        "within the limits" if verdict.passed else "refused",
+        f"{verdict.longest:,} tokens",
         *(_found_of([s for s in needles if s.as_json is as_json]) for as_json in (False, True)),
         f"{fall:.3f} nats",
         f"{max(score.mean_divergence for score in prose):.4f}",
@@ -88,7 +101,8 @@ def _summary_row(verdict: Verdict) -> str:
 
 
 def _found_of(scores: Sequence[NeedleScore]) -> str:
-    return f"{sum(s.exact for s in scores)} of {sum(s.reference_exact for s in scores)}"
+    before, after = sum(s.reference_exact for s in scores), sum(s.exact for s in scores)
+    return f"{before} &rarr; {after} of {len(scores)}"
 
 
 def _chart(
@@ -131,7 +145,7 @@ def _heat_map(verdict: Verdict, *, as_json: bool) -> str:
 
 
 def _cell(score: NeedleScore) -> str:
-    fall = score.reference_logprob - score.logprob
+    fall = round(score.reference_logprob - score.logprob, 2) or 0.0
     marks = "".join("&#10003;" if ok else "&#10007;" for ok in (score.reference_exact, score.exact))
     return f'<td class="cell" style="background: {_shade(fall)}">{fall:+.2f} {marks}</td>'
 

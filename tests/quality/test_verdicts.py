@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgekv.quality.html import page
 from edgekv.quality.measures import Measured, NeedleScore, ProseScore
 from edgekv.quality.verdicts import Subject, Verdict, Verdicts
 
@@ -84,13 +83,3 @@ def test_a_torn_file_is_no_verdict(
     with caplog.at_level(logging.WARNING):
         assert verdicts.of(subject) == ()
     assert "cannot be read" in caplog.text
-
-
-def test_the_page_shows_every_score_and_runs_nothing_of_a_name(subject: Subject) -> None:
-    refused = msgspec.structs.replace(VERDICT, objections=("<b>it is bad</b>",))
-    html = page([VERDICT, refused])
-    assert "a &lt;model&gt;" in html
-    assert "&lt;b&gt;it is bad" in html
-    found = [mark for mark in ("&#10003;&#10003;", "&#10003;&#10007;") if f"{mark}</td>" in html]
-    assert len(found) == len(MEASURED.needles)
-    assert "0.0030" in html
