@@ -13,7 +13,7 @@ from pathlib import Path
 
 EMULATOR = "qemu-x86_64-static"
 PROCESSOR = "Nehalem"
-PADDING = slice(9, 16)
+PADDING, ITS_OWN = slice(9, 16), b"itself!"
 """Bytes of an ELF header that nobody reads. They tell QEMU itself, which runs as it is, from
 what it runs."""
 # The first bytes of a 64-bit program for x86, and which bits of them count (binfmt_misc).
@@ -34,7 +34,7 @@ def prefix(work: Path) -> list[str] | None:
     if emulator is None or os.uname().machine != "x86_64":
         return None
     header = bytearray(Path(emulator).read_bytes())
-    header[PADDING] = b"itself!"
+    header[PADDING] = ITS_OWN
     own = work / "emulator"
     own.write_bytes(header)
     own.chmod(0o755)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import importlib.util
 import json
@@ -123,6 +124,24 @@ def test_what_is_not_wanted_of_ggmls_variants_is_left_out(tmp_path: Path) -> Non
         "if (x)\n    # ggml_add_cpu_backend_variant(x64)\n"
         "    ggml_add_cpu_backend_variant(haswell SSE42 AVX)\nendif()\n"
     )
+
+
+@pytest.mark.parametrize("kind", [2, 3], ids=["fixed", "movable"])
+@pytest.mark.parametrize("system", [0, 3], ids=["any", "GNU"])
+def test_the_emulator_gets_every_program_but_itself(kind: int, system: int) -> None:
+    """As Linux decides it: the first bytes of a file, less what the mask leaves out."""
+    old = script("old_processor")
+    magic, mask = (ast.literal_eval(f"b'{text}'") for text in (old.MAGIC, old.MASK))
+
+    def goes_to_the_emulator(header: bytearray) -> bool:
+        return all(h & m == b & m for h, b, m in zip(header, magic, mask, strict=True))
+
+    header = bytearray(
+        b"\x7fELF\x02\x01\x01" + bytes([system]) + bytes(8) + bytes([kind, 0, 62, 0])
+    )
+    assert goes_to_the_emulator(header)
+    header[old.PADDING] = old.ITS_OWN
+    assert not goes_to_the_emulator(header)
 
 
 FULL = ("libggml.so.0.25.3", "libllama.so.0.5.0", "libmtmd.so.0.5.0")
