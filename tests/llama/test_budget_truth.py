@@ -97,18 +97,19 @@ def test_the_formulas_foresee_cells_and_logits_of_every_opening(
         assert allocation.total("output") == output_bytes(facts.num_vocab, choice.num_ids)
 
 
+@pytest.mark.parametrize("flash", [True, False], ids=["flash attention", "scores written"])
 def test_one_dry_run_foresees_the_compute_buffer_of_others(
-    library: LlamaLibrary, facts: ModelFacts, geometry: Geometry
+    library: LlamaLibrary, facts: ModelFacts, geometry: Geometry, flash: bool
 ) -> None:
-    start = replace(CHOICE, cells=8192, slots=4, kept=4)
+    start = replace(CHOICE, cells=8192, slots=4, kept=4, flash_attention=flash)
     run = DryRun(start, dry_run(library, facts, start))
-    grid = product((2048, 32768), (128, 512), (True, False), (True, False))
-    for cells, ubatch, swa_full, flash in grid:
-        sizes = {"cells": cells, "ubatch": ubatch, "batch": ubatch}
-        choice = replace(start, **sizes, swa_full=swa_full, flash_attention=flash)
+    for cells, ubatch, swa_full in product((2048, 32768), (128, 512), (True, False)):
+        choice = replace(start, cells=cells, ubatch=ubatch, batch=ubatch, swa_full=swa_full)
         foreseen = estimate(run, geometry, facts.num_vocab, choice).total("compute")
         real = dry_run(library, facts, choice).total("compute")
-        assert foreseen == pytest.approx(real, rel=0.03, abs=2 * MIB)
+        # Written scores have some more rows, for a step of answers: at most one each.
+        extra = 0 if flash else choice.num_ids / ubatch
+        assert foreseen == pytest.approx(real, rel=0.03 + extra, abs=2 * MIB)
 
 
 @pytest.mark.parametrize(
