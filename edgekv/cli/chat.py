@@ -78,7 +78,7 @@ def command(
         return
     archive = _archive(begins)
     if is_dumb_terminal() or not _is_terminal(sys.stderr):
-        converse(model, name, archive)
+        converse(model, name, archive, goes_on=begins == "last")
     else:
         _run_app(model, name, archive, lambda other: _own_model(str(other), wish, ()))
 

@@ -15,7 +15,7 @@ import click
 from edgekv.errors import EdgeKVError
 from edgekv.history.archive import Archive
 from edgekv.history.dialogue import Dialogue
-from edgekv.history.entries import ConversationId, Ending
+from edgekv.history.entries import ConversationId, Ending, Opened
 from edgekv.service.conversation import AnswerStats, ChatModel
 from edgekv.service.worker import LoadStep, State
 from edgekv.tui.visible import visible
@@ -71,8 +71,12 @@ async def _answer_once(model: ChatModel, question: str) -> None:
         await model.close()
 
 
-def converse(model: ChatModel, model_name: str, archive: Archive) -> None:
-    """Ask and answer until stdin ends. Ctrl+C stops an answer, or at the prompt the program."""
+def converse(model: ChatModel, model_name: str, archive: Archive, *, goes_on: bool) -> None:
+    """Ask and answer until stdin ends. Ctrl+C stops an answer, or at the prompt the program.
+
+    Unless it `goes_on` with the one that the archive names, a new conversation begins: here
+    nobody could leave another.
+    """
     take_any_text(sys.stdin)
     take_any_text(sys.stdout)
     dialogue = Dialogue(archive)
@@ -80,8 +84,10 @@ def converse(model: ChatModel, model_name: str, archive: Archive) -> None:
     # work at the prompt.
     with asyncio.Runner() as runner:
         try:
-            if archive.to_open is not None:
+            if archive.to_open is not None and goes_on:
                 _show_last(dialogue, archive.to_open)
+            elif archive.to_open is not None:
+                _say(_broken_off_words(archive.history.open(archive.to_open)))
             _say(archive.problem)
             runner.run(model.start(_tell_progress()))
             _write("> ")
@@ -98,10 +104,18 @@ def converse(model: ChatModel, model_name: str, archive: Archive) -> None:
 def _show_last(dialogue: Dialogue, conversation: ConversationId) -> None:
     """Go on with a conversation, at whose end the user finds themselves again."""
     dialogue.open(conversation)
+    _say(f"going on with “{dialogue.title}”")
     last = dialogue.entries[-1]
     mark = "> " if last.message.role == "user" else ""
     ending = "" if last.ending in {None, Ending.WHOLE} else f" [{last.ending}]"
     _write_visible(f"{mark}{last.message.content}{ending}\n")
+
+
+def _broken_off_words(opened: Opened) -> str:
+    return (
+        f"EdgeKV ended in the middle of an answer, in “{opened.title}”; "
+        "'edgekv chat --continue' goes on there"
+    )
 
 
 async def _reply(model: ChatModel, name: str, dialogue: Dialogue, question: str) -> None:
