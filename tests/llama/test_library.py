@@ -68,3 +68,12 @@ def test_nothing_but_the_description_goes_to_stdout() -> None:
         [sys.executable, "-m", "edgekv", "library"], capture_output=True, check=True
     )
     assert done.stdout.startswith(b'{"version":')
+
+
+def test_the_properties_of_a_device_are_where_the_library_writes_them() -> None:
+    library.start()
+    for handle in library.handles():
+        read, info = handle.properties, handle.info
+        assert (read.name.decode(), read.memory_total) == (info.id, info.total_bytes)
+        assert read.description.decode("utf-8", "replace") == info.name
+        assert info.address == "" or ":" in info.address

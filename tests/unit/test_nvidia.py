@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pynvml
 import pytest
 
 from edgekv.budget.devices import read_budget
-from edgekv.budget.nvidia import read_nvidia, with_second_opinion
+from edgekv.budget.nvidia import Nvml, read_nvidia, with_second_opinion
 from edgekv.budget.wish import Wish
 from edgekv.core.nvidia import NvidiaDevice
 from edgekv.core.plan import DeviceInfo
@@ -130,3 +131,9 @@ def test_a_driver_that_knows_no_processes_still_tells_its_memory() -> None:
 
 def test_without_a_driver_there_is_no_opinion() -> None:
     assert read_nvidia(None) == ()
+
+
+def test_the_binding_has_all_that_is_asked_of_it() -> None:
+    asked = [name for name in vars(Nvml) if name.startswith("nvml")]
+    assert len(asked) > 10
+    assert [name for name in (*asked, "NVMLError") if not hasattr(pynvml, name)] == []
