@@ -8,6 +8,7 @@ of, so all are suspects:
     a request that dies alone is the one: it fails, and the others go on
 
 New requests wait in the same line while there are suspects, so that blame falls on the right one.
+The first death that a request sees is never its own: an engine may be killed from outside.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Recovery:
                 except EngineDied as death:
                     num_deaths += 1
                     self._suspects.add(submit.request_id)
-                    if turn.ended_alone:
+                    if turn.ended_alone and num_deaths > 1:
                         raise EngineDied(
                             f"The engine ended {num_deaths} times while it worked on this request, "
                             "the last time on nothing else, so it is not tried again; "

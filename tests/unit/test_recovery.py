@@ -124,6 +124,25 @@ def test_one_death_from_outside_costs_nobody_anything() -> None:
     assert asyncio.run(run()) == [WHOLE] * 3
 
 
+def test_a_newcomer_is_not_blamed_for_the_first_death_it_sees() -> None:
+    """It waits in the line of the suspects, and the engine is killed again as soon as it runs."""
+
+    async def run() -> list[str | EngineDied]:
+        engine, recovery = Engine(), Recovery()
+        tasks = [asyncio.create_task(answer(recovery, engine, "a"))]
+        await OthersRun()
+        engine.kill()
+        while not recovery._suspects:
+            await OthersRun()
+        tasks.append(asyncio.create_task(answer(recovery, engine, "newcomer")))
+        while "newcomer" not in engine.running:
+            await OthersRun()
+        engine.kill()
+        return list(await asyncio.gather(*tasks))
+
+    assert asyncio.run(run()) == [WHOLE] * 2
+
+
 def test_a_caller_that_leaves_while_suspected_blocks_nobody() -> None:
     async def run() -> str | EngineDied:
         engine, recovery = Engine(), Recovery()
