@@ -1,4 +1,4 @@
-"""How many threads compute, and what slows them down: power modes, heat."""
+"""How many threads compute, and what slows them down: other programs, power modes, heat."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _SCALES_BY_ITSELF = {"intel_pstate", "amd-pstate-epp"}
 
 def examine_processor(host: Host) -> Iterator[Finding]:
     yield fine("threads", threads_words(host.machine()))
+    yield from _others(host)
     yield from _governor(host)
     if host.is_jetson:
         yield _power_mode(host)
@@ -28,6 +29,19 @@ def threads_words(machine: Machine) -> str:
     if cores.value == usable.value:
         why = usable.source
     return f"{counted(cores.value, 'thread')} for computing, by {why}"
+
+
+def _others(host: Host) -> Iterator[Finding]:
+    # Both are the whole machine's, also in a container that may use a part of it.
+    num_wanting = float(host.text("proc/loadavg").partition(" ")[0] or 0)
+    num_processors = len(re.findall(r"^processor\b", host.text("proc/cpuinfo"), re.MULTILINE))
+    if 0 < num_processors < num_wanting:
+        yield warning(
+            "busy",
+            f"over the last minute {num_wanting:.1f} programs wanted to compute at once on "
+            f"{counted(num_processors, 'processor')}, so every speed measured now is too low",
+            "end what computes; 'ps aux --sort=-pcpu | head' shows it",
+        )
 
 
 def _governor(host: Host) -> Iterator[Finding]:

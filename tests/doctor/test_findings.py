@@ -54,6 +54,19 @@ def test_the_memory_is_that_of_the_plan_with_how_it_was_read(tmp_path: Path) -> 
     assert "MemAvailable in /proc/meminfo" in text
 
 
+@pytest.mark.parametrize(("wanting", "is_busy"), [("4.00", False), ("4.10", True)])
+def test_a_machine_that_others_keep_busy_is_told_from_one_at_work(
+    tmp_path: Path, wanting: str, is_busy: bool
+) -> None:
+    processors = "\n".join(f"processor\t: {number}" for number in range(4))
+    files = {"proc/loadavg": f"{wanting} 1.00 0.50 2/300 4000", "proc/cpuinfo": processors}
+    found = list(examine_processor(machines.host(tmp_path, files)))
+    assert [finding.topic for finding in found if finding.verdict is not Verdict.FINE] == (
+        ["busy"] if is_busy else []
+    )
+    assert ("4.1 programs wanted to compute at once on 4 proc" in texts(found, "busy")) is is_busy
+
+
 def test_an_orin_in_a_slow_mode_is_told_the_fast_one_of_its_own_board(tmp_path: Path) -> None:
     host = machines.orin(tmp_path)
     assert troubles(examine_processor(host)) == [
