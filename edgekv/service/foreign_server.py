@@ -125,7 +125,11 @@ class ForeignModel(ChatModel):
         """Take the first model that the server names. Raises `Unavailable`."""
         listed = _json(await self._send("GET", "/models"))
         models = listed.get("data") if isinstance(listed, dict) else None
-        if not isinstance(models, list) or not models or not isinstance(models[0], dict):
+        if models == []:
+            raise Unavailable(
+                f"The server at {self.host.where} has no model loaded; load one there first."
+            )
+        if not isinstance(models, list) or not isinstance(models[0], dict):
             raise Unavailable(self._sentence("names no model"))
         self._model = str(models[0].get("id", ""))
         await self.host.start(on_progress)

@@ -133,7 +133,7 @@ async def test_what_the_server_does_not_tell_is_said_and_not_made_up() -> None:
     ("change", "sentence"),
     [
         ({"status": 401}, "refuses with status 401: no such key"),
-        ({"models": {"data": []}}, "names no model"),
+        ({"models": {"data": []}}, "has no model loaded; load one there first"),
         ({"models": "what"}, "names no model"),
         ({"events": ({"error": {"message": "out of memory"}},)}, "ends the answer"),
         ({"events": ("nonsense",)}, "does not speak OpenAI's way"),
