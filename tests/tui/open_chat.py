@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from edgekv.tui.chat import ChatScreen, OpenModel
 from edgekv.tui.prompt_input import PromptInput
 from tests.tui.fakes import PlainFormat, ScriptedWorker
 
-MOST_TURNS = 500
-"""Of the event loop, idle each time: far more than anything here needs."""
+DEADLINE_SECONDS = 120.0
+"""For anything: far more than a busy machine needs, and what never comes still ends the test."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class OpenChat:
         raise AssertionError(f"the screen does not show {words!r}")
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        for _ in range(MOST_TURNS):
-            if holds():
-                return
+        end = time.monotonic() + DEADLINE_SECONDS
+        while not holds():
+            if time.monotonic() > end:
+                raise AssertionError(f"it never came to be; the screen shows:\n{self.text()}")
             await self.pilot.pause()
-        raise AssertionError(f"it never came to be; the screen shows:\n{self.text()}")
 
     async def shows(self, words: str) -> None:
         await self.until(lambda: words in self.text())
