@@ -29,29 +29,34 @@ LEAVES = 0.2
 """The share of callers that leave before their answer is whole."""
 
 
+OUTCOMES = ("whole", "left", "turned_away", "refused", "short", "failed")
+"""Of these `short` and `failed` should not be, nor `refused` where every prompt fits."""
+
+
 class Load:
     """Callers that come in waves of `at_once`, until `total` have come."""
 
-    def __init__(self, server: Server, total: int, at_once: int) -> None:
+    def __init__(self, server: Server, total: int, at_once: int, most_words: int) -> None:
         self._server, self._client = server, Client(server.url)
-        self._total, self._gate = total, asyncio.Semaphore(at_once)
+        self.total, self._gate = total, asyncio.Semaphore(at_once)
+        self._most_words = most_words
         self._draw = random.Random(1)
         self.outcomes: collections.Counter[str] = collections.Counter()
         self.errors: set[str] = set()
 
     async def run(self) -> None:
-        callers = [asyncio.create_task(self._call(number)) for number in range(self._total)]
+        callers = [asyncio.create_task(self._call(number)) for number in range(self.total)]
         for share in (0.3, 0.6):
             await self._until(share)
             kill_engine(self._server)
         await asyncio.gather(*callers)
 
     async def _until(self, share: float) -> None:
-        while self.outcomes.total() < share * self._total:
+        while self.outcomes.total() < share * self.total:
             await asyncio.sleep(0.05)
 
     async def _call(self, number: int) -> None:
-        chat = [Message("user", words(self._draw.randint(5, 120), seed=number))]
+        chat = [Message("user", words(self._draw.randint(5, self._most_words), seed=number))]
         tokens = self._draw.randint(4, 32)
         patience = self._draw.uniform(0.1, 3) if self._draw.random() < LEAVES else None
         async with self._gate:
@@ -70,8 +75,7 @@ class Load:
             self.errors.add(str(answer))
 
 
-async def run(server: Server, total: int, at_once: int) -> dict[str, object]:
-    load = Load(server, total, at_once)
+async def run(server: Server, load: Load) -> dict[str, object]:
     memory, pool = PeakMemory(server), CrowdedPool(server)
     watching = [asyncio.create_task(memory.watch()), asyncio.create_task(pool.watch())]
     await load.run()
@@ -79,12 +83,9 @@ async def run(server: Server, total: int, at_once: int) -> dict[str, object]:
         task.cancel()
     metrics, plan = server.metrics(), httpx.get(server.root + "/plan").json()
     return {
-        "requests": total,
+        "requests": load.total,
         "accounted_for": load.outcomes.total(),
-        **{
-            name: load.outcomes[name]
-            for name in ("whole", "left", "turned_away", "short", "failed")
-        },
+        **{name: load.outcomes[name] for name in OUTCOMES},
         "errors": sorted(load.errors),
         "engine_restarts": metrics["edgekv_engine_restarts_total"],
         "cells_used_afterwards_by_running": metrics["edgekv_running"],
@@ -151,6 +152,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--slots", type=int, default=8)
+    parser.add_argument("--words", type=int, default=120, help="of the longest prompt")
     parser.add_argument("--cells", type=int, default=768, help="too few for that many")
     parser.add_argument("--serve", action="append", default=[], help="an option for edgekv serve")
     options = parser.parse_args()
@@ -165,7 +167,8 @@ def main() -> None:
         "64",
     )
     with edgekv(options.model, *pool, *options.serve) as server:
-        result = asyncio.run(run(server, options.requests, at_once=10 * options.slots))
+        load = Load(server, options.requests, 10 * options.slots, options.words)
+        result = asyncio.run(run(server, load))
     report("overload", options.model, result)
 
 
