@@ -83,9 +83,8 @@ def _style(case: Case, choice: Choice) -> Iterator[str]:
         yield "Prefixes are not shared: recurrent state cannot go back to an earlier token."
     if wish.kv_type_k is None and wish.kv_type_v is None and choice.kv_type_k != "f16":
         yield f"Keys and values are {choice.kv_type_k}, because f16 would cost context or slots."
-    pair = choice.kv_type_k, choice.kv_type_v
-    if sentence := standing(pair, choice.context_length, case.tested):
-        yield sentence
+    if known := standing(choice, case.tested):
+        yield known.sentence
     elif _is_short(case, choice) and not any(test.types == SMALLER for test in case.tested):
         yield (
             "q8_0 keys and values would take half the memory; 'edgekv validate --quick' tests "

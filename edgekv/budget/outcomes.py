@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgekv.budget.kv_types import KV_TYPES, Pair, pair_name
+from edgekv.core.plan import Choice, KVStanding, MemoryPlan
 
 EXACT = ("f32", "f16", "bf16")
 """Types that need no test: models are trained in no finer ones."""
@@ -55,26 +56,39 @@ def trusted(tested: Iterable[Outcome]) -> list[Outcome]:
     return sorted(found, key=lambda test: -test.bytes_per_element)
 
 
-def standing(pair: Pair, context_length: int, tested: Iterable[Outcome]) -> str | None:
-    """One sentence on a choice of types for conversations so long; None if there is nothing to
-    test about it.
+@dataclass(frozen=True, slots=True)
+class Standing:
+    word: KVStanding
+    sentence: str
+
+
+def standing(choice: Choice, tested: Iterable[Outcome]) -> Standing | None:
+    """What is known of the types of a choice for conversations as long as it allows; None if there
+    is nothing to test about them.
     """
+    pair = choice.kv_type_k, choice.kv_type_v
     if set(pair) <= set(EXACT):
         return None
     name = pair_name(pair)
     remedy = f"'edgekv validate --kv-type {name}' tests what it does to long answers."
     test = next((test for test in tested if test.types == pair), None)
     if test is None:
-        return f"{name} is unvalidated on this model; {remedy}"
+        return Standing("unvalidated", f"{name} is unvalidated on this model; {remedy}")
     if test.objection is not None:
-        return f"{name} is refused by the gate on this model: {test.objection}."
+        sentence = f"{name} is refused by the gate on this model: {test.objection}."
+        return Standing("refused", sentence)
     extent = "quick check" if test.quick else "gate"
     passed = f"{name} passed the {extent} on this model, up to {test.longest:,} tokens"
     if not test.is_trusted:
-        return f"{passed}, and is unvalidated beyond it; {remedy}"
-    if test.most_context is not None and context_length > test.most_context:
-        return (
-            f"{passed}; longer conversations are unvalidated, "
-            f"and 'edgekv validate --kv-type {name} --longest {context_length}' tests them."
-        )
-    return f"{passed}."
+        return Standing("unvalidated", f"{passed}, and is unvalidated beyond it; {remedy}")
+    if test.most_context is not None and choice.context_length > test.most_context:
+        longer = f"'edgekv validate --kv-type {name} --longest {choice.context_length}' tests them."
+        sentence = f"{passed}; longer conversations are unvalidated, and {longer}"
+        return Standing("unvalidated", sentence)
+    return Standing("passed", f"{passed}.")
+
+
+def kv_words(plan: MemoryPlan) -> str:
+    """A plan's types for people, and that they are not to be trusted if so."""
+    name = pair_name((plan.choice.kv_type_k, plan.choice.kv_type_v))
+    return name if plan.kv_standing in {None, "passed"} else f"{name} ({plan.kv_standing})"

@@ -20,7 +20,7 @@ from edgekv.budget.ledger import Engine, moving_bytes
 from edgekv.budget.limits import limit_sentences
 from edgekv.budget.machine import MIB, Machine
 from edgekv.budget.metadata import ModelKeys
-from edgekv.budget.outcomes import Outcome
+from edgekv.budget.outcomes import Outcome, standing
 from edgekv.budget.refusal import check_wish, known_refusal, refusal
 from edgekv.budget.report import planned_devices, planned_model
 from edgekv.budget.search import best_choice, most_frugal_choice, preferred_choice
@@ -97,6 +97,7 @@ class Basis:
         """What a choice and its allocation come to."""
         lines, budget = judge.lines(run), judge.budget
         total = sum_bytes(lines)
+        known = standing(run.choice, case.tested)
         return MemoryPlan(
             schema=SCHEMA,
             model=planned_model(self.facts, case.geometry, run),
@@ -111,6 +112,7 @@ class Basis:
                 *worker_sentences(budget, run.choice, case.all_layers),
                 *self.left_out,
             ),
+            kv_standing=known.word if known else None,
         )
 
 

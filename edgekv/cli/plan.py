@@ -12,6 +12,7 @@ import msgspec
 from msgspec import structs
 
 from edgekv.budget.costs import step_costs
+from edgekv.budget.outcomes import kv_words
 from edgekv.budget.recorded import NOT_HERE, RecordedMachine, recorded_machine
 from edgekv.budget.sizes import counted, format_size
 from edgekv.budget.wish import Wish
@@ -140,7 +141,7 @@ def ledger(plan: MemoryPlan, facts: ModelFacts) -> Iterator[str]:
         yield ""
     yield f"{model.name}  ({model.architecture}, {format_size(model.file_bytes)}, {model.path})"
     yield ""
-    yield from _choice(plan.choice)
+    yield from _choice(plan)
     for device in plan.devices:
         yield ""
         yield from _device(plan, device)
@@ -153,13 +154,11 @@ def ledger(plan: MemoryPlan, facts: ModelFacts) -> Iterator[str]:
     yield from (f"  - {sentence}" for sentence in plan.limits)
 
 
-def _choice(choice: Choice) -> Iterator[str]:
+def _choice(plan: MemoryPlan) -> Iterator[str]:
+    choice = plan.choice
     pool = f"{choice.cells:,} cells"
     if choice.cells < choice.context_length * choice.slots:
         pool += ", shared by the slots"
-    kv_type = choice.kv_type_k
-    if choice.kv_type_v != choice.kv_type_k:
-        kv_type += f" keys, {choice.kv_type_v} values"
     computing = counted(choice.threads, "thread")
     on_workers = sum(choice.worker_layers)
     if choice.gpu_layers > on_workers:
@@ -173,7 +172,7 @@ def _choice(choice: Choice) -> Iterator[str]:
         ("context", f"{choice.context_length:,} tokens a conversation"),
         ("slots", f"{counted(choice.slots, 'conversation')} at once, {choice.kept} more kept"),
         ("pool", pool),
-        ("KV type", kv_type),
+        ("KV type", kv_words(plan)),
         ("computed by", computing),
     )
     yield from (f"  {name:12}{text}" for name, text in rows)

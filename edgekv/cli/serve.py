@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgekv.budget.outcomes import kv_words
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options, conduct_options, embeddings_option
@@ -169,11 +170,8 @@ def _checked(origins: tuple[str, ...]) -> tuple[str, ...]:
 
 def _in_one_line(plan: MemoryPlan) -> str:
     choice = plan.choice
-    kv_type = choice.kv_type_k
-    if choice.kv_type_v != kv_type:
-        kv_type += f"/{choice.kv_type_v}"
     return (
         f"{plan.model.name} (context length {choice.context_length}, slots {choice.slots}, "
-        f"cells {choice.cells}, KV type {kv_type}, "
+        f"cells {choice.cells}, KV type {kv_words(plan)}, "
         f"{format_size(plan.total_bytes)} of {format_size(plan.budget_bytes)})"
     )

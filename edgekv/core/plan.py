@@ -23,6 +23,9 @@ Label: TypeAlias = Literal[
     "runtime",
 ]
 
+KVStanding: TypeAlias = Literal["passed", "refused", "unvalidated"]
+"""What the gate knows of KV types on a model, at the length of a plan's conversations."""
+
 CELL_PADDING = 256
 """llama.cpp rounds the number of cells up to a multiple of this."""
 EMBEDDING_PART = 16
@@ -237,6 +240,8 @@ class MemoryPlan(msgspec.Struct, frozen=True):
     fits: bool
     limits: tuple[str, ...]
     """What bounds the plan, and what would lift each bound."""
+    kv_standing: KVStanding | None = None
+    """None for KV types that need no test."""
 
     @property
     def local_bytes(self) -> int:

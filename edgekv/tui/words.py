@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from edgekv.budget.outcomes import kv_words
 from edgekv.core.events import FinishReason
 from edgekv.core.plan import MemoryPlan
 from edgekv.errors import EdgeKVError
@@ -76,10 +77,7 @@ def stats_words(stats: AnswerStats) -> str:
 
 
 def choice_words(plan: MemoryPlan) -> str:
-    choice = plan.choice
-    key_type, value_type = choice.kv_type_k, choice.kv_type_v
-    kv_type = key_type if key_type == value_type else f"{key_type}/{value_type}"
-    return f"{choice.context_length:,} tokens · KV {kv_type}"
+    return f"{plan.choice.context_length:,} tokens · KV {kv_words(plan)}"
 
 
 def model_words(name: str, plan: MemoryPlan | None) -> str:

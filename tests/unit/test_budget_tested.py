@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgekv.budget.machine import MIB
-from edgekv.budget.outcomes import Outcome, standing, trusted
+from edgekv.budget.outcomes import Outcome, kv_words, trusted
 from edgekv.budget.wish import Wish
 from tests.unit.budget_models import Q8_PASSED, plan, with_memory
 
@@ -98,5 +98,21 @@ def test_a_forced_type_is_kept_and_its_standing_said(
 
 
 def test_exact_types_need_no_test() -> None:
-    assert standing(("f16", "bf16"), 8192, ()) is None
-    assert standing(("f16", "q8_0"), 8192, ()) is not None
+    assert plan(Wish(kv_type_k="f16", kv_type_v="bf16"), tested=()).kv_standing is None
+    assert plan(Wish(kv_type_k="f16", kv_type_v="q8_0"), tested=()).kv_standing == "unvalidated"
+
+
+@pytest.mark.parametrize(
+    ("tested", "words"),
+    [
+        ((), "q4_0 (unvalidated)"),
+        ((replace(Q4_PASSED, objection="it is bad"),), "q4_0 (refused)"),
+        ((replace(Q4_PASSED, longest=4096),), "q4_0 (unvalidated)"),
+        ((Q4_PASSED,), "q4_0"),
+    ],
+)
+def test_wherever_types_are_named_it_is_said_if_they_are_not_to_be_trusted(
+    tested: tuple[Outcome, ...], words: str
+) -> None:
+    made = plan(Wish(kv_type_k="q4_0", kv_type_v="q4_0", context_length=8192), tested=tested)
+    assert kv_words(made) == words
