@@ -77,9 +77,9 @@ def command(
     from edgekv.server.run import listen
     from edgekv.service.lending import Lender
 
-    offered, num_threads = asyncio.run(_offered(Wish(memory_bytes=memory, reserve=kept), threads))
     with listen(host, port) as listener:
         port = listener.getsockname()[1]
+    offered, num_threads = asyncio.run(_offered(Wish(memory_bytes=memory, reserve=kept), threads))
     if not ipaddress.IPv4Address(host).is_loopback:
         click.echo(f"edgekv: {WARNING.format(host=host)}.", err=True)
     lender = Lender(host, port, offered, num_threads)

@@ -12,7 +12,7 @@ import msgspec
 from edgekv.budget.devices import read_budget
 from edgekv.budget.sizes import format_size
 from edgekv.budget.wish import Wish
-from edgekv.core.library import TESTED_VERSIONS, LibraryFacts
+from edgekv.core.library import BUILD_RPC, RPC, TESTED_VERSIONS, LibraryFacts
 from edgekv.doctor.finding import Finding, fault, fine, warning
 from edgekv.doctor.graphics import graphics_in
 from edgekv.doctor.host import Host
@@ -95,6 +95,7 @@ def examine_library(host: Host, facts: LibraryFacts) -> Iterator[Finding]:
     )
     yield from _origin(host, facts)
     yield from _instructions(host, facts)
+    yield _workers(facts)
     yield from _c_libraries(facts)
     yield from _devices(host, facts)
 
@@ -149,6 +150,12 @@ def instruction_sets(host: Host) -> frozenset[str] | None:
             flags = X86_FLAGS if name.strip() == "flags" else ARM_FLAGS
             return frozenset(ours for ours, theirs in flags.items() if theirs in has)
     return None
+
+
+def _workers(facts: LibraryFacts) -> Finding:
+    if RPC in facts.backends:
+        return fine("workers", "this llama.cpp can use workers, and be one: edgekv worker")
+    return fine("workers", f"none can be used, and few need them; to have them, {BUILD_RPC}")
 
 
 def _c_libraries(facts: LibraryFacts) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from edgekv.core.request import SamplingParams, SeqId, Token
 from edgekv.errors import ModelError, Unavailable
 from edgekv.llama import allocation, library, rpc
 from edgekv.llama.adapters import LoadedAdapters, refuse_adapter
+from edgekv.llama.connections import notice_loss
 from edgekv.llama.context import LlamaContext
 from edgekv.llama.embedding import EmbeddingContext
 from edgekv.llama.file_check import check_file
@@ -193,6 +194,8 @@ class LlamaLibrary:
         buffers += adapters.buffers
         grammars = GrammarCompiler(model.vocabulary, self._trial_command)
         weights = (b for b in answers.buffers if b.label == "weights")
+        if opening.choice.worker_layers:
+            notice_loss()
         reopen = partial(self._reopen, (header, model), opening, (*weights, *buffers))
         backend = LlamaBackend(model, context, embedding, opening, grammars, reopen)
         return backend, model.vocabulary, Allocation((*answers.buffers, *buffers))

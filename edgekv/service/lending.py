@@ -49,6 +49,7 @@ class Lender:
                 over = asyncio.create_task(child.wait())
                 try:
                     if await self._comes_up(over, stopped):
+                        _say_it_answers(child)
                         on_ready()
                         supervisor.tell_ready()
                     await _first_of(stopped, over)
@@ -84,6 +85,12 @@ class Lender:
                 return True
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         return False
+
+
+def _say_it_answers(child: asyncio.subprocess.Process) -> None:
+    """So it has a listening socket, and can set its options."""
+    assert child.stdin is not None
+    child.stdin.write(b"\n")
 
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:

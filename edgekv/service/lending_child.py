@@ -13,15 +13,18 @@ def main(host: str, port: int, num_threads: int, limits: Mapping[str, int]) -> N
 
     Raises `Unavailable` where this llama.cpp cannot lend.
     """
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_heed_parent, daemon=True).start()
     from edgekv.llama.lending import lend
 
     lend(host, port, limits, num_threads)
     os._exit(1)
 
 
-def _leave_with_parent() -> None:
-    while sys.stdin.buffer.read(1024):
-        pass
+def _heed_parent() -> None:
+    """It says something once the child answers, and is silent until it ends."""
+    from edgekv.llama.connections import notice_loss
+
+    while sys.stdin.buffer.read(1):
+        notice_loss()
     # The main thread is in a C call that never ends.
     os._exit(0)

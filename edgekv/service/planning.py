@@ -90,7 +90,11 @@ async def plan_on(client: EngineClient, ground: Ground, wish: Wish) -> MemoryPla
     """The best plan that keeps the wish; `client` answers the dry runs. Raises `DoesNotFit`,
     `InvalidValue` or `ModelError`.
     """
-    return await plan_memory(_basis(ground, wish), _allocator_of(client))
+    try:
+        return await plan_memory(_basis(ground, wish), _allocator_of(client))
+    except DoesNotFit as error:
+        sentences = " ".join((str(error), *ground.workers.left_out))
+        raise DoesNotFit(sentences, error.needed, error.available) from error
 
 
 def _allocator_of(client: EngineClient) -> dry_runs.AskLibrary:
