@@ -18,7 +18,7 @@ NODE_CLIENT := tests/node/node_modules/openai
 # Only warnings and errors, and on stderr: stdout belongs to the command that was asked for.
 INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help chat serve plan worker rpc model test check screenshots format bundle bundle-check node fuzz clean
+.PHONY: help chat serve plan worker rpc model test check screenshots soak measured format bundle bundle-check node fuzz clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -56,6 +56,12 @@ check: $(VENV)/dev-installed $(VENV)/rpc-built $(STARTER) $(GEMMA) $(if $(shell 
 
 screenshots: $(VENV)/dev-installed  ## draw the pictures of docs/ and the texts that tests compare
 	@$(BIN)/python -m tests.tui.screenshots
+
+soak: $(VENV)/dev-installed $(STARTER)  ## everything at once on a real server, for MINUTES=30
+	@$(BIN)/python -m bench.soak --minutes $(or $(MINUTES),30)
+
+measured: $(VENV)/dev-installed  ## the tables and pictures of kept results (bench/results/)
+	@$(BIN)/python -m bench.publish
 
 format: $(VENV)/dev-installed  ## mend the format and what the linter can mend
 	$(BIN)/ruff format .

@@ -76,13 +76,9 @@ def ceiling(
     settings = f"-c 8192 -b 512 -ub 512 -npp 128 -ntg {tokens} -kvu -t {threads}"
     best: dict[int, float] = {}
     for flash_attention in ("on", "off"):
-        done = subprocess.run(
-            [command, "-m", model, "-npl", ",".join(map(str, numbers)), *settings.split()]
-            + ["-fa", flash_attention, "--output-format", "jsonl"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        asked = [command, "-m", model, "-npl", ",".join(map(str, numbers)), *settings.split()]
+        asked += ["-fa", flash_attention, "--output-format", "jsonl"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
         for line in done.stdout.splitlines():
             if line.startswith("{"):
                 row = json.loads(line)

@@ -32,9 +32,13 @@ class Known:
 
 
 async def necessary_tokens(
-    model: str, exchanges: Sequence[tuple[list[Message], Answer | None]]
+    model: str,
+    exchanges: Sequence[tuple[list[Message], Answer | None]],
+    before: Sequence[list[Message]] = (),
 ) -> int:
     """What is new in each prompt, by the model's own template and vocabulary.
+
+    `before` are prompts that were asked first and are not counted.
 
     Answers have cells too, so a prompt that goes on from one needs only what was added. The last
     token of a prompt is always computed, to have logits to sample from.
@@ -48,6 +52,8 @@ async def necessary_tokens(
         return await worker.tokenize((await chat_format.prompt(chat)).segments)
 
     known, necessary = Known(), 0
+    for chat in before:
+        known.add(await tokens(chat))
     for chat, answer in exchanges:
         necessary += max(1, known.add(await tokens(chat)))
         if answer is not None:

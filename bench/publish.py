@@ -17,6 +17,7 @@ from bench import drawing, results, tables
 REPOSITORY = Path(__file__).parent.parent
 README, PAGE = REPOSITORY / "README.md", REPOSITORY / "docs/measured.md"
 IMAGES = REPOSITORY / "docs/images"
+PICTURES = tuple(f"measured-{name}.svg" for name in ("computed", "decode", "step", "front-end"))
 MARKED = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -43,14 +44,15 @@ def _part(name: str, loads: dict[str, Any]) -> str:
 
 
 def pictures(loads: dict[str, Any]) -> dict[str, str]:
-    drawn = {}
+    """Each by its name; one that has nothing to show says so, as pages lead to it."""
     compared = {name: loads[name] for name in ("fan_out", "turns") if name in loads}
+    drawn = dict.fromkeys(PICTURES, drawing.bars("Not measured yet", {}))
     if compared:
         drawn["measured-computed.svg"] = drawing.bars(
             "Prompt tokens computed",
             {_heading(load): _computed(load) for load in compared.values()},
         )
-    if "decode" in loads:
+    if "decode" in loads and loads["decode"]["quiet"]:
         drawn["measured-decode.svg"] = drawing.bars(
             "Tokens a second, answers that share nothing", _decoded(loads["decode"])
         )

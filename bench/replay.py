@@ -1,21 +1,24 @@
 """Does a simulated trace fare as it does for real? Hit rate and latency, predicted and measured.
 
-The trace is scaled to a small model: lengths and times are divided, prefixes stay what they are.
+The trace is scaled to the model and to the machine: lengths are divided, prefixes stay what they
+are, and the requests come at such a pace that the machine works for the given part of the time.
+Steps are measured before and after, in an engine that is planned as the server is.
 
     python -m bench.replay --model models/SmolLM2-135M-Instruct.Q4_1.gguf \\
         --trace conversation_trace.jsonl
+
+What to look at: `hit_rate_points`, which must be within 2 whatever else the machine does, and the
+four `…_error`, a part of what was measured, within 0.15 where nothing else computes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import subprocess
-import sys
 import time
 import urllib.request
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import msgspec
@@ -23,34 +26,51 @@ import openai
 
 from bench.report import report
 from bench.serving import Server, edgekv
-from edgekv.core.plan import Choice
+from edgekv.budget.wish import Wish
+from edgekv.core.plan import Choice, MemoryPlan
+from edgekv.service.measuring import ALONE
+from edgekv.service.step_times import StepMeasurement
+from edgekv.service.worker import Worker
 from edgekv.traffic.advice import outcome, percentile
-from edgekv.traffic.simulation import Room
-from edgekv.traffic.step_time import StepTime, fitted
+from edgekv.traffic.room import Room, room_of
+from edgekv.traffic.simulation import simulate
+from edgekv.traffic.step_time import StepTime, Work, fitted
 from edgekv.traffic.trace import Row, Trace, Traced, read_trace
 
+SECONDS_TO_MEASURE = 16.0
 PRIME = 40_009
 """Below the vocabulary of every model used here. Block ids that differ by less than so much stay
 different tokens."""
 
 
-def scaled(trace: Trace, num_requests: int, shorter: int, faster: float) -> Trace:
-    """The first requests, so many times shorter; blocks shrink with their prompts."""
-    rows = [
-        Row(
-            timestamp=0,
-            input_length=max(2, request.row.input_length // shorter),
-            output_length=max(1, request.row.output_length // shorter),
-            hash_ids=request.row.hash_ids,
-            block_tokens=request.row.block_tokens // shorter,
-        )
-        for request in trace.requests
-    ]
-    requests = (
-        Traced(old.number, old.arrival_seconds / faster, row)
-        for old, row in zip(trace.requests, rows, strict=True)
+FAR_APART = 1e-3
+"""Times the pace of a trace: nobody waits for anybody then."""
+
+
+def shortened(trace: Trace, shorter: int) -> Trace:
+    """The requests, so many times shorter; blocks shrink with their prompts."""
+    return Trace(tuple(replace(r, row=_shortened(r.row, shorter)) for r in trace.requests))
+
+
+def _shortened(row: Row, shorter: int) -> Row:
+    num_answer = max(1, row.output_length // shorter)
+    return Row(
+        timestamp=row.timestamp,
+        input_length=max(2, row.input_length // shorter),
+        output_length=num_answer,
+        hash_ids=row.hash_ids,
+        block_tokens=max(1, row.block_tokens // shorter),
+        max_tokens=num_answer,
     )
-    return Trace(tuple(requests)[:num_requests])
+
+
+def paced(trace: Trace, room: Room, step_time: StepTime, busy: float, seconds: float) -> Trace:
+    """As many requests as take about so long, at a pace that keeps the machine so busy."""
+    work = simulate(trace.faster(FAR_APART), room, step_time).busy_seconds
+    num_requests = max(2, int(len(trace.requests) * min(1.0, seconds * busy / work)))
+    part = Trace(trace.requests[:num_requests])
+    work = simulate(part.faster(FAR_APART), room, step_time).busy_seconds
+    return part.faster(part.seconds / (work / busy))
 
 
 async def replay(url: str, trace: Trace) -> dict[str, float]:
@@ -91,49 +111,66 @@ async def replay(url: str, trace: Trace) -> dict[str, float]:
     }
 
 
-def measured_steps(model: str, slots: int) -> StepTime:
-    command = [sys.executable, "-m", "edgekv", "bench", model, "--json", "--slots", str(slots)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    alone, together = found["writing"][0], found["writing"][-1]
-    return fitted(
-        found["reading"]["tokens_per_second"],
-        alone["tokens_per_second"],
-        together["tokens_per_second"],
-        together["at_once"],
-    )
+async def measured_steps(model: str, wish: Wish) -> tuple[Choice, list[tuple[Work, float]]]:
+    worker = Worker(model, wish, ALONE)
+    try:
+        await worker.start()
+        assert worker.plan is not None
+        return worker.plan.choice, list(await StepMeasurement(worker, SECONDS_TO_MEASURE).run())
+    finally:
+        await worker.close()
 
 
-def room_of(server: Server) -> Room:
-    with urllib.request.urlopen(server.url.removesuffix("/v1") + "/plan") as page:
-        plan = json.loads(page.read())
-    choice = msgspec.convert(plan["choice"], Choice)
-    return Room(choice.slots, choice.kept, choice.cells, choice.context_length, choice.batch)
+def plan_of(server: Server) -> MemoryPlan:
+    with urllib.request.urlopen(server.root + "/plan") as page:
+        return msgspec.json.decode(page.read(), type=MemoryPlan)
+
+
+def compared(predicted: Mapping[str, float], real: Mapping[str, float]) -> dict[str, object]:
+    """Each figure twice, and how far the prediction is off."""
+    found: dict[str, object] = {}
+    for key, value in real.items():
+        found[key], found[f"predicted_{key}"] = round(value, 4), round(predicted[key], 4)
+    found["hit_rate_points"] = round(100 * (predicted["hit_rate"] - real["hit_rate"]), 2)
+    for key in ("first_token_p50", "first_token_p95", "total_p50", "total_p95"):
+        found[f"{key}_error"] = round(predicted[key] / real[key] - 1, 3)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="A simulated trace against the same for real.")
     parser.add_argument("--model", required=True)
     parser.add_argument("--trace", type=Path, required=True)
-    parser.add_argument("--requests", type=int, default=60)
-    parser.add_argument("--shorter", type=int, default=16)
-    parser.add_argument("--faster", type=float, default=0.05)
+    parser.add_argument("--requests", type=int, default=200, help="at most")
+    parser.add_argument("--shorter", type=int, default=48)
+    parser.add_argument("--busy", type=float, default=0.6)
+    parser.add_argument("--seconds", type=float, default=150)
     parser.add_argument("--slots", type=int, default=4)
-    parser.add_argument("--cells", type=int, default=16_384)
+    parser.add_argument("--cells", type=int, default=4096)
     options = parser.parse_args()
-    trace = scaled(
-        read_trace(options.trace), options.requests, options.shorter, options.faster
-    ).no_longer_than(8192)
-    step_time = measured_steps(options.model, options.slots)
+    wish = Wish(slots=options.slots, cells=options.cells, host_cache_bytes=0)
     pool = ("--slots", str(options.slots), "--cells", str(options.cells), "--host-cache", "0")
-    with edgekv(options.model, *pool) as server:
-        room = room_of(server)
+    choice, measured = asyncio.run(measured_steps(options.model, wish))
+    whole = shortened(read_trace(options.trace), options.shorter)
+    fitting = whole.no_longer_than(choice.context_length)
+    with edgekv(options.model, *pool, "--disk-cache", "0") as server:
+        plan = plan_of(server)
+        if plan.choice != choice:
+            raise SystemExit("memory changed meanwhile, and with it the plan; run it again")
+        room = room_of(plan)
+        first = Trace(fitting.requests[: options.requests])
+        trace = paced(first, room, fitted(measured), options.busy, options.seconds)
         real = asyncio.run(replay(server.url, trace))
+    measured += asyncio.run(measured_steps(options.model, wish))[1]
+    step_time = fitted(measured)
     predicted = asdict(outcome(trace, room, step_time))
-    result: dict[str, object] = {"requests": len(trace.requests), "step_time": asdict(step_time)}
-    for key, value in real.items():
-        result[key] = round(value, 4)
-        result[f"predicted_{key}"] = round(predicted[key], 4)
+    result: dict[str, object] = {
+        "requests": len(trace.requests),
+        "seconds": round(trace.seconds, 1),
+        "predicted_busy": round(predicted["busy"], 3),
+        **compared(predicted, real),
+        "step_seconds": asdict(step_time),
+    }
     report("replay", options.model, result)
 
 

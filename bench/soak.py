@@ -2,8 +2,9 @@
 
 Callers of every kind (`bench/callers.py`), three times as many as the server runs and lets wait.
 In the first six tenths of the time its engine is killed again and again, and every other minute
-its disk is full: the process may then write no file as long as a copy of cells. The rest is load
-alone, in which memory must stay flat. Then nobody asks, and what is left is looked at.
+its disk is full: the process may then write no file as long as a copy of cells. Then load alone,
+until the last engine has settled, and for four tenths of the time more, in which memory must stay
+flat. Then nobody asks, and what is left is looked at.
 
     make soak               # 30 minutes
     make soak MINUTES=5
@@ -46,6 +47,8 @@ LARGEST_FILE_BYTES = MIB
 """While the disk is full: less than a copy of 50 cells, more than a log needs."""
 MOST_GROWTH_MIB = 1.0
 """In ten minutes."""
+ANSWERS_TO_SETTLE = 400
+"""After so many every cell was used, and the store is full: what grows then is a leak."""
 ENDS_RIGHT = ("whole", "left", "turned_away", "refused")
 
 
@@ -122,13 +125,14 @@ async def soak(server: Server, seconds: float) -> Soaked:
     watching = asyncio.create_task(watch.run())
     calling = asyncio.create_task(load.run(NUM_CALLERS))
     await trouble.run(ROUGH * seconds)
-    calm = time.monotonic()
+    ended = load.num_ended
+    while load.num_ended < ended + ANSWERS_TO_SETTLE:
+        await asyncio.sleep(1)
+    settled = time.monotonic()
     await asyncio.sleep((1 - ROUGH) * seconds)
     load.stop()
     await calling
     watching.cancel()
-    # A third of the calm time lets the last engine reach the size that it has under load.
-    settled = calm + (1 - ROUGH) * seconds / 3
     growth = {
         "front_end": growth_mib(watch.front_end, settled),
         "engine": growth_mib(watch.last_engine, settled),

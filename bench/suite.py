@@ -37,6 +37,7 @@ from bench.serving import Server
 from bench.workloads import AT_ONCE, FULL, SHORT, Figures, Workload
 from edgekv.service.messages import Message
 
+WARM_UP = [Message("user", "hi")]
 ALONE = {
     "restart": (1.5, "a long conversation after kill -9"),
     "curves": (2.0, "CPU time against sequences, kept tokens, ids and connections"),
@@ -47,14 +48,13 @@ ALONE = {
 async def one_round(contestant: Contestant, workload: Workload, room: Room) -> Figures:
     try:
         with contestant.start(room) as server:
-            await Client(server.url).ask([Message("user", "hi")], 8)
+            await Client(server.url).ask(WARM_UP, 8)
             client = Client(server.url)
             figures = await workload.run(client) | _peak_memory(server)
     except SystemExit as error:
         return {"errors": [str(error)], "finished": 0}
-    return figures | {
-        "prompt_tokens_necessary": await necessary_tokens(room.model, client.exchanges)
-    }
+    necessary = await necessary_tokens(room.model, client.exchanges, [WARM_UP])
+    return figures | {"prompt_tokens_necessary": necessary}
 
 
 def _peak_memory(server: Server) -> Figures:

@@ -89,8 +89,11 @@ ASKS = {
 }
 
 
-def cell(name: str, figures: Figures) -> str:
-    return CELLS[name](figures) if finished(figures) else _unfinished(figures)
+def cell(name: str, figures: Figures, *, quiet: bool) -> str:
+    """Without times and speeds where other work ran beside the load: they would mislead."""
+    if not finished(figures):
+        return _unfinished(figures)
+    return CELLS[name](figures) if quiet else f"all finished, {computed(figures)}"
 
 
 def overview(loads: dict[str, Any]) -> str:
@@ -101,7 +104,9 @@ def overview(loads: dict[str, Any]) -> str:
     for name in rows:
         load = loads[name]
         cells = [
-            cell(name, load["servers"][s]) if s in load["servers"] else "not measured"
+            cell(name, load["servers"][s], quiet=load["quiet"])
+            if s in load["servers"]
+            else "not measured"
             for s in servers
         ]
         head = f"{load['what']}: {ASKS[name]}{_of_what(name, load)}"
@@ -131,10 +136,7 @@ def surroundings(loads: dict[str, Any]) -> str:
         f"{' to '.join(dict.fromkeys((days[0], days[-1])))}; medians."
     )
     if busy:
-        words += (
-            f" **Other work ran beside it** ({', '.join(busy)}), so times and speeds say little "
-            "there; counts hold."
-        )
+        words += f" **Other work ran beside {', '.join(busy)}**, so there only counts are shown."
     return words
 
 
@@ -146,6 +148,8 @@ def details(load: dict[str, Any]) -> str:
     for key in keys:
         values = [_value(load["servers"][name].get(key)) for name in names]
         lines.append(f"| {key.replace('_', ' ')} | " + " | ".join(values) + " |")
+    if not load["quiet"]:
+        lines += ["", "Other work ran beside it, so times and speeds say nothing."]
     return "\n".join(lines)
 
 
@@ -166,11 +170,15 @@ def tells(figures: Figures) -> bool:
 
 
 def restart(load: dict[str, Any]) -> str:
-    """One sentence."""
-    return (
+    """What was computed and, on a quiet machine, what that saved."""
+    counts = (
         f"With {load['disk_bytes'] / 1e6:,.0f} MB on disk, a conversation of "
         f"{load['prompt_tokens']:,} tokens computed {load['computed_warm']:,} of them after "
-        f"`kill -9` and a new start ({load['computed_cold']:,} on a cold server); its first token "
-        f"came after {load['first_token_seconds_warm']:.3g} s instead of "
+        f"`kill -9` and a new start ({load['computed_cold']:,} on a cold server)"
+    )
+    if not load["quiet"]:
+        return counts + "."
+    return counts + (
+        f"; its first token came after {load['first_token_seconds_warm']:.3g} s instead of "
         f"{load['first_token_seconds_cold']:.3g} s."
     )

@@ -84,15 +84,28 @@ FULL = (
         run=lambda client: priorities.run(client, 32),
     ),
 )
-SHORT_RUNS: dict[str, Callable[[Client], Awaitable[Figures]]] = {
-    "fan_out": lambda client: fan_out.burst(client, fan_out.chats(4, 100, 10), 8),
-    "spike": lambda client: spike.burst(client, 2, 20, 12),
-    "turns": lambda client: turns.run(client, 2, 2, 4),
-    "stall": lambda client: stall.run(client, 60, 8),
-    "decode": lambda client: _decode(client, 20),
-    "priorities": lambda client: priorities.run(client, 3),
+SHORT_FORMS: dict[str, tuple[str, Callable[[Client], Awaitable[Figures]]]] = {
+    "fan_out": (
+        "4 clients at once behind one system prompt of 100 words",
+        lambda client: fan_out.burst(client, fan_out.chats(4, 100, 10), 8),
+    ),
+    "spike": ("2 clients that want 24 tokens", lambda client: spike.burst(client, 2, 20, 12)),
+    "turns": ("2 conversations of 2 turns", lambda client: turns.run(client, 2, 2, 4)),
+    "stall": (
+        "an answer under way while a prompt of 60 words comes",
+        lambda client: stall.run(client, 60, 8),
+    ),
+    "decode": ("1, 4 and 16 short answers at once", lambda client: _decode(client, 20)),
+    "priorities": ("3 clients of three priorities", lambda client: priorities.run(client, 3)),
 }
 SHORT = tuple(
-    replace(workload, run=SHORT_RUNS[workload.name], rounds=1, minutes=0.3) for workload in FULL
+    replace(
+        workload,
+        what=f"{SHORT_FORMS[workload.name][0]} (short form)",
+        run=SHORT_FORMS[workload.name][1],
+        rounds=1,
+        minutes=0.3,
+    )
+    for workload in FULL
 )
-"""The same, just long enough to see that everything works. Their figures say nothing."""
+"""Just long enough to see that everything works. Their figures say nothing."""
