@@ -19,10 +19,13 @@ def level_sentence(
 
 def smaller(before: Choice, resized: Resized, saved_bytes: int, room: Room) -> str:
     now = resized.choice
+    if now.cells == before.cells:
+        what = f"to compute {now.ubatch:,} of {before.ubatch:,} tokens at once"
+    else:
+        what = f"with {now.cells:,} of {before.cells:,} cells"
     return (
-        f"Memory is critical ({_left(room)}); the pool was reopened with {now.cells:,} of "
-        f"{before.cells:,} cells, which gives back {format_size(saved_bytes)}, and "
-        f"{_carried(resized)}."
+        f"Memory is critical ({_left(room)}); the pool was reopened {what}, which gives back "
+        f"{format_size(saved_bytes)}, and {_carried(resized)}."
     )
 
 
@@ -42,10 +45,11 @@ def ran_out(most_bytes: int) -> str:
 
 def larger(before: Choice, resized: Resized, whole: Choice) -> str:
     now = resized.choice
-    return (
-        f"Memory is there again; the pool was reopened with {now.cells:,} cells instead of "
-        f"{before.cells:,} ({whole.cells:,} at first), and {_carried(resized)}."
-    )
+    if now.cells == before.cells:
+        what = f"to compute {now.ubatch:,} tokens at once instead of {before.ubatch:,}"
+    else:
+        what = f"with {now.cells:,} cells instead of {before.cells:,} ({whole.cells:,} at first)"
+    return f"Memory is there again; the pool was reopened {what}, and {_carried(resized)}."
 
 
 _NAMES = {

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
+from edgekv.budget.dry_run import DryRun
 from edgekv.budget.machine import Machine
+from edgekv.budget.planner import Basis
 from edgekv.budget.probe import Probe
+from edgekv.budget.replan import replan
 from edgekv.budget.wish import Wish
 from edgekv.core.frames import Described
 from edgekv.core.memory_frames import Resized, Restrained
@@ -95,9 +98,19 @@ class OpenModel:
         self.plan = plan_opened(self.ground, self.wish, choice, self.allocation)
         return Resized(1, choice, self.allocation, len(promised))
 
-    def start_again(self, wish: Wish) -> None:
-        self.plan = plan(wish, FACTS, HOST, self.gpu)
-        self.allocation = self._allocate(self.plan.choice)
+    def start_smaller(self, most_bytes: int) -> None:
+        """In another process, with what is but another size of what was open."""
+        assert self.plan is not None
+        assert self.allocation is not None
+        devices = (self.gpu,) if self.gpu else ()
+        less = replace(self.wish, memory_bytes=most_bytes)
+        opened = DryRun(self.plan.choice, self.allocation)
+        smaller = replan(Basis(FACTS, devices, HOST, less, RUNTIME_BYTES), opened.choice, opened)
+        assert smaller.fits
+        self.open_anew(smaller)
+
+    def open_anew(self, made: MemoryPlan) -> None:
+        self.plan, self.allocation = made, self._allocate(made.choice)
         self.open_pid = (self.open_pid or 0) + 1
 
     def _allocate(self, choice: Choice) -> Allocation:
@@ -131,7 +144,7 @@ class Scene:
 
     def run_out(self) -> Choice:
         """The engine ends for want of memory and is started again; what it has then."""
-        self.model.start_again(replace(self.model.wish, memory_bytes=self.watch.ran_out()))
+        self.model.start_smaller(self.watch.ran_out())
         self.watch.restarted()
         self.look()
         assert self.model.plan is not None

@@ -8,7 +8,8 @@ from edgekv.budget.pressure import SECONDS_TO_GROW
 from edgekv.budget.trust import SECONDS_OF_QUIET
 from edgekv.budget.wish import Wish
 from edgekv.errors import EngineDied
-from tests.service.scene import Scene, replace_plan
+from tests.service.scene import FACTS, HOST, Scene, replace_plan
+from tests.unit.budget_models import plan
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_shortage_of_a_pool_that_pressure_made_smaller_grows_back_to_the_first
 
 def test_a_plan_of_another_kind_after_a_shortage_is_another_start(scene: Scene) -> None:
     scene.watch.ran_out()
-    scene.model.start_again(Wish(kv_type_k="q8_0", kv_type_v="q8_0"))
+    scene.model.open_anew(plan(Wish(kv_type_k="q8_0", kv_type_v="q8_0"), FACTS, HOST))
     scene.watch.restarted()
     scene.look(2 * SECONDS_OF_QUIET)
     assert scene.model.plan is not None

@@ -100,9 +100,18 @@ def test_what_a_running_answer_was_promised_stays() -> None:
 
 def test_what_the_user_fixed_is_kept_and_that_is_said_once() -> None:
     scene = Scene(wish=Wish(context_length=4096, slots=2, cells=8192))
+    assert scene.model.plan is not None
+    whole = scene.model.plan.choice
     scene.leave(-8)
     scene.look(50)
-    assert scene.model.sizes == []
+    [fewer_at_once] = scene.model.sizes
+    assert (fewer_at_once.context_length, fewer_at_once.slots, fewer_at_once.cells) == (
+        4096,
+        2,
+        8192,
+    )
+    words = f"reopened to compute {fewer_at_once.ubatch} of {whole.ubatch} tokens at once"
+    assert any(words in step for step in scene.watch.view().steps)
     assert sum("options or answers under way need them" in s for s in scene.watch.view().steps) == 1
 
 
