@@ -1,13 +1,16 @@
 """Who waits how long when there are more requests than slots.
 
-ggml-org/llama.cpp#15008: a request that was put off was overtaken for ever.
+ggml-org/llama.cpp#15008: a request that was put off was overtaken for ever. ollama/ollama#7758 and
+#4124: the bound of the queue did not hold, or a full one was an internal error.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from statistics import median
 
 from edgekv.core.request import RequestId
+from edgekv.errors import Overloaded
 from tests.engine.driver import Driver, request
 
 
@@ -39,3 +42,15 @@ def test_clients_that_ask_again_at_once_wait_about_equally_long() -> None:
     assert min(turns.values()) > 5
     assert max(waits) < 3 * max(1, median(waits)) + 9
     driver.finish()
+
+
+def test_of_forty_at_once_those_that_may_wait_are_answered_and_leave_nothing_behind() -> None:
+    driver = Driver(slots=2, num_cells=200, max_waiting=8)
+    for number in range(40):
+        with suppress(Overloaded):
+            driver.submit(request(str(number), [number + 1] * 5, 6, ignore_end=True))
+    driver.finish()
+    assert list(driver.started) == list(driver.ends) == [str(n) for n in range(2 + 8)]
+    snapshot = driver.engine.snapshot()
+    assert (snapshot.num_running, snapshot.num_waiting) == (0, 0)
+    driver.finish(request("later", [1]))

@@ -1,26 +1,49 @@
 """What other engines got wrong about cached prompts and full contexts, on a real model.
 
-Prompts that are repeated or cut short: ggml-org/llama.cpp#1585 and #13359, oobabooga/textgen#6977.
-Contexts that fill with a quantised cache: ggml-org/llama.cpp#5652, #7230, #9383 and #9743,
-tetherto/qvac#3384.
+Prompts that are repeated or cut short: ggml-org/llama.cpp#1585, #13359 and #19981,
+oobabooga/textgen#6977. Prompts that go back behind a window: abetlen/llama-cpp-python PR #2180,
+ggml-org/llama.cpp#14157 and #21831.
+Contexts that fill with a quantised cache: ggml-org/llama.cpp#5652, #7230, #9383 and #9743.
+Answers without an end: tetherto/qvac#3384, ggml-org/llama.cpp#3969 and PR #6638.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from edgekv.core.events import Failed, Finished, FinishReason, Started, StreamEvent
+from edgekv.core.events import (
+    EngineEvent,
+    Failed,
+    Finished,
+    FinishReason,
+    Sampled,
+    Started,
+    StreamEvent,
+)
 from edgekv.core.frames import Submit
 from edgekv.core.plan import Opening
-from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt, Token, TokenPrompt
+from edgekv.core.request import (
+    Request,
+    RequestId,
+    SamplingParams,
+    Segment,
+    TextPrompt,
+    Token,
+    TokenPrompt,
+)
+from edgekv.engine.engine import Engine, Limits
 from edgekv.engine.session import Session
+from edgekv.kv.store import Store
 from edgekv.llama.backend import LlamaLibrary
 from edgekv.service.own_command import own_command
 from tests.llama.test_backend import CHOICE, TEXT
+from tests.tiny_models import gemma3, write
 
 pytestmark = pytest.mark.llama
 
@@ -107,6 +130,55 @@ def test_a_seed_draws_the_same_from_a_cached_prompt(asked: Asked) -> None:
     assert len({tuple(asked.tokens(prompt, seeded)) for _ in range(3)}) == 1
     # Eight draws at temperature 1 that come out the same five times: about one in 10**20.
     assert len({tuple(asked.tokens(prompt, free)) for _ in range(5)}) > 1
+
+
+@dataclass(frozen=True)
+class FirstToken:
+    likely: dict[Token, float]
+    """How likely each of the likeliest 50 was."""
+    num_known: int
+    """Tokens of the prompt that were not computed."""
+
+
+def first_token(engine: Engine, name: str, prompt: tuple[Token, ...]) -> FirstToken:
+    sampling = SamplingParams(temperature=0, top_logprobs=50)
+    engine.submit(Request(RequestId(name), prompt, 1, sampling, ignore_end=True))
+    events: list[EngineEvent] = []
+    while not engine.is_idle:
+        events += engine.step()
+    [started] = [event for event in events if isinstance(event, Started)]
+    [sampled] = [event for event in events if isinstance(event, Sampled)]
+    assert sampled.logprob is not None
+    likely = {token: exp(logprob) for token, _, logprob in sampled.logprob.top}
+    return FirstToken(likely, started.num_reused)
+
+
+@pytest.mark.parametrize("swa_full", [True, False])
+def test_a_prompt_that_goes_back_behind_a_window_is_answered_as_if_it_were_new(
+    library: LlamaLibrary, tmp_path: Path, swa_full: bool
+) -> None:
+    """The window has 64 tokens, and two prompts of 200 part at 40."""
+    path = write(tmp_path / "window.gguf", gemma3(window=64))
+    choice = replace(CHOICE, swa_full=swa_full, kv_type_k="f16", kv_type_v="f16", slots=2)
+    same = tuple(Token(3 + n) for n in range(40))
+    one, other = ((*same, *(Token(n % 250 + 3) for n in range(i, i + 160))) for i in (70, 140))
+    backend, _, _ = library.open(Opening(str(path), choice), lambda _: None)
+    limits = Limits(slots=2, context_length=512, batch_tokens=256)
+    nothing_kept = Engine(backend, limits, end_tokens=frozenset(), sharing=False)
+    cold = {prompt: first_token(nothing_kept, "cold", prompt) for prompt in (one, other)}
+    store = Store(host_limit_bytes=10**8)
+    engine = Engine(backend, limits, end_tokens=frozenset(), sharing=swa_full, store=store)
+    known = []
+    for prompt in (one, other, one, other):
+        found, likely = first_token(engine, "a", prompt), cold[prompt].likely
+        known.append(found.num_known)
+        # Steps of another shape move the logits a little, as they do without any cache.
+        both = likely.keys() & found.likely
+        assert len(both) > 40
+        assert all(abs(likely[token] - found.likely[token]) < 0.01 for token in both)
+    assert known == ([0, 40, 199, 199] if swa_full else [0, 0, 40, 40])
+    assert engine.snapshot().prompt_tokens_computed == 4 * 200 - sum(known)
+    backend.close()
 
 
 @pytest.mark.parametrize("kv_type", ["q4_0", "q8_0"])
