@@ -13,10 +13,12 @@ from bench.clients import Answer, Client
 from bench.words import words
 from edgekv.service.messages import Message
 
+CONTEXT_LENGTH = 512
+"""That the server must have."""
 MOST_TOKENS = 48
 MOST_WORDS = 120
 TOO_MANY_WORDS = 700
-"""More than a context of 512 tokens holds."""
+"""More than the context holds."""
 MOST_PATIENCE_SECONDS = 2.0
 PAUSE_SECONDS = 0.15
 """Of a slow reader, behind each piece."""
@@ -124,7 +126,8 @@ class Load:
 
 def outcome_of(answer: Answer | openai.APIError, tokens: int) -> str:
     if isinstance(answer, Answer):
-        return "whole" if answer.answer_tokens == tokens else "short"
+        is_full = answer.prompt_tokens + answer.answer_tokens >= CONTEXT_LENGTH
+        return "whole" if answer.answer_tokens == tokens or is_full else "short"
     # By the code, for an error behind the first comment of a stream has no status of its own.
     return {"overloaded": "turned_away", "context_length_exceeded": "refused"}.get(
         answer.code or "", "failed"

@@ -8,7 +8,8 @@ from html import escape
 
 WIDTH, ROW, LEFT, RIGHT = 720, 24, 210, 90
 PLOT_HEIGHT, TOP, BOTTOM = 220, 56, 44
-COLOURS = ("#2f7ed8", "#8a8a8a", "#b58900", "#7b5ea7", "#3a9d5d")
+COLOURS = ("#8a8a8a", "#2f7ed8", "#b58900", "#7b5ea7", "#3a9d5d")
+"""The first is for what the others are held against."""
 STYLE = (
     "<style>text{font:13px sans-serif;fill:#24292f}.t{font-weight:bold}.s{fill:#6e7781}"
     ".g{stroke:#d0d7de}@media(prefers-color-scheme:dark){text{fill:#e6edf3}.s{fill:#9198a1}"
@@ -46,7 +47,7 @@ def curves(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, flo
         left = 50 + number * width
         parts += _axes(left, width - 30, name, points, most)
         spots = [(_x(x, points, left, width - 30), _y(y, most)) for x, y in points]
-        colour = COLOURS[number % len(COLOURS)]
+        colour = COLOURS[1 + number % (len(COLOURS) - 1)]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in spots]

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.callers import Load
+from bench.callers import CONTEXT_LENGTH, Load
 from bench.remains import Idle, Watch, growth_mib, idle, left_files
 from bench.report import report
 from bench.serving import Server, edgekv, kill_engine
@@ -36,7 +36,16 @@ SLOTS, QUEUE = 4, 8
 NUM_CALLERS = 3 * (SLOTS + QUEUE)
 DISK_LIMIT_BYTES = 64 * MIB
 OPTIONS = (
-    *("--ctx", "512", "--slots", str(SLOTS), "--cells", "1536", "--queue", str(QUEUE)),
+    *(
+        "--ctx",
+        str(CONTEXT_LENGTH),
+        "--slots",
+        str(SLOTS),
+        "--cells",
+        "1536",
+        "--queue",
+        str(QUEUE),
+    ),
     *("--host-cache", "16MiB", "--disk-cache", "64MiB"),
 )
 ROUGH = 0.6
