@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
+from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
@@ -85,6 +86,8 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
             "help": lambda: HelpScreen(keys),
         }
         self._view: str | None = None
+        self._early: list[events.Event] | None = []
+        """What was typed before the message box was there; None once it is."""
         self._supply = ModelSupply()
         self.set_keymap(keymap_of(keys))
         for own in OWN_THEMES:
@@ -120,6 +123,22 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         self._end_on(signal.SIGTERM, signal.SIGINT)
         if hasattr(signal, "SIGHUP"):
             self._end_on(signal.SIGHUP)
+
+    async def on_event(self, event: events.Event) -> None:
+        """As Textual does, which drops what nobody has the focus for yet."""
+        if self._early is not None and isinstance(event, events.Key | events.Paste):
+            self._early.append(event)
+        else:
+            await super().on_event(event)
+
+    @on(ChatScreen.Listening)
+    async def _take_early(self) -> None:
+        """The message box has the focus: give it what was typed until now."""
+        early, self._early = self._early or [], None
+        for event in early:
+            # Until its screen was there, the terminal made Enter the end of a line.
+            is_enter = isinstance(event, events.Key) and event.key == "ctrl+j"
+            await super().on_event(events.Key("enter", "\r") if is_enter else event)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         chat = self.chat

@@ -31,16 +31,11 @@ from edgekv.tui.meters import MemoryBar, memory_parts
 from edgekv.tui.prompt_input import PromptInput
 from edgekv.tui.spoken import Spoken
 from edgekv.tui.talk import Talk
-from edgekv.tui.transcript import Transcript
+from edgekv.tui.transcript import BROKEN_OFF, Transcript
 from edgekv.tui.words import choice_words, read_context
 
 SECONDS_BETWEEN_LOOKS = 0.25
 """How often the memory bar looks at the engine's last snapshot."""
-BROKEN_OFF = (
-    "EdgeKV ended in the middle of this answer; here is what there was of it. "
-    "Ctrl+R asks again, Ctrl+N begins a new conversation."
-)
-
 OpenModel: TypeAlias = Callable[[Path], ChatModel]
 """The model in a file, not started yet, opened as the user wished when EdgeKV was started."""
 
@@ -57,6 +52,9 @@ class ChatScreen(Screen[None]):
 
     class Ready(Message):
         """The model answers from now on."""
+
+    class Listening(Message):
+        """The message box takes what is typed from now on."""
 
     def __init__(
         self,
@@ -97,6 +95,7 @@ class ChatScreen(Screen[None]):
             await self.talk.open(self.archive.to_open)
         if self.archive.was_broken_off:
             await self.talk.transcript.add_notice(BROKEN_OFF)
+        self.post_message(self.Listening())
 
     @property
     def prompt(self) -> PromptInput:

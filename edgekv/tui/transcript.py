@@ -22,6 +22,11 @@ Enter sends it · Ctrl+J begins a new line · Esc stops an answer
 / lists commands · Ctrl+L lists conversations
 Ctrl+P finds everything else"""
 
+BROKEN_OFF = (
+    "EdgeKV ended in the middle of this answer; here is what there was of it. "
+    "Ctrl+R asks again, Ctrl+N begins a new conversation."
+)
+
 MOST_AT_ONCE = 30
 """Messages that are drawn together. Each costs time to lay out, whether it is seen or not."""
 MOST_SHOWN = 2 * MOST_AT_ONCE

@@ -12,10 +12,12 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 import psutil
+import pyte
 
 DEADLINE_SECONDS = 120.0
 """For anything: far more than a busy machine needs, and a hang still ends the test."""
@@ -25,7 +27,9 @@ LEFT_AS_FOUND = {1000: "l", 1002: "l", 1003: "l", 1004: "l", 1049: "l", 2004: "l
 
 
 class Terminal:
-    """Runs until the `with` block ends. `output` is everything that was written to it."""
+    """Runs until the `with` block ends. `output` is everything that was written to it, and
+    `screen` what a person sees of it now.
+    """
 
     def __init__(self, *arguments: str, env: dict[str, str], size: tuple[int, int] = (24, 80)):
         self._master, slave = pty.openpty()
@@ -34,6 +38,8 @@ class Terminal:
         self._settings = termios.tcgetattr(slave)
         self._seen = 0
         self.output = b""
+        self.screen = pyte.Screen(columns=size[1], lines=size[0])
+        self._drawing = pyte.ByteStream(self.screen)
 
         def take_terminal() -> None:
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
@@ -83,6 +89,26 @@ class Terminal:
                 raise AssertionError(f"no {words!r} at the end of {self.plain()[-1000:]!r}")
         self._seen = found + len(words.encode())
 
+    def text(self) -> str:
+        """What is on the screen now."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def shows(self, *words: str) -> None:
+        """Wait until all these words are on the screen together, each in one line."""
+        self.until(lambda: all(one in self.text() for one in words))
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds, looking again whenever the screen changed."""
+        end = time.monotonic() + DEADLINE_SECONDS
+        while not holds():
+            if time.monotonic() > end or not self._read(end):
+                raise AssertionError(f"it never came to be; the screen shows:\n{self.text()}")
+
+    def resize(self, lines: int, columns: int) -> None:
+        """As a window does it: the size first, then the news of it."""
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.screen.resize(lines, columns)
+
     def plain(self) -> str:
         """The output without its control sequences."""
         text = re.sub(rb"\x1b(?:\][^\x07]*\x07|\[[0-?]*[ -/]*[@-~]|.)", b"", self.output)
@@ -98,11 +124,7 @@ class Terminal:
         return self.process.wait(0)
 
     def engine(self) -> psutil.Process:
-        """The engine's process."""
-        for child in psutil.Process(self.process.pid).children():
-            if child.cmdline()[-1] == "engine":
-                return child
-        raise AssertionError("there is no engine process")
+        return engine_of(self.process.pid)
 
     def check_left_as_found(self) -> None:
         modes: dict[int, str] = {}
@@ -116,7 +138,9 @@ class Terminal:
         """Whether there was something to read before `end`."""
         ready, _, _ = select.select([self._master], [], [], max(0.0, end - time.monotonic()))
         if ready:
-            self.output += os.read(self._master, 65536)
+            written = os.read(self._master, 65536)
+            self.output += written
+            self._drawing.feed(written)
         return bool(ready)
 
 
@@ -124,8 +148,21 @@ def open_terminal(
     model: Path, home: Path, size: tuple[int, int] = (24, 80), **env: str
 ) -> Terminal:
     """A chat that keeps everything in `home`, and always says the same to the same."""
+    set_up(home)
+    env["EDGEKV_HOME"] = str(home)
+    return Terminal(str(model), "--ctx", "2048", env=env, size=size)
+
+
+def set_up(home: Path) -> None:
+    """Settings by which the model always says the same to the same."""
     settings = home / "config" / "config.toml"
     settings.parent.mkdir(exist_ok=True)
     settings.write_text("[sampling]\ntemperature = 0\n")
-    env["EDGEKV_HOME"] = str(home)
-    return Terminal(str(model), "--ctx", "2048", env=env, size=size)
+
+
+def engine_of(pid: int) -> psutil.Process:
+    """The engine's process of the chat with that process id."""
+    for child in psutil.Process(pid).children():
+        if child.cmdline()[-1] == "engine":
+            return child
+    raise AssertionError("there is no engine process")
