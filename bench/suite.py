@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+import psutil
 
 from bench import curves, decode, results
 from bench.clients import Client
@@ -38,6 +41,8 @@ from bench.workloads import AT_ONCE, FULL, SHORT, Figures, Workload
 from edgekv.service.messages import Message
 
 WARM_UP = [Message("user", "hi")]
+PATIENCE = 8
+"""How many times as long as a quiet machine takes a load may last."""
 ALONE = {
     "restart": (1.5, "a long conversation after kill -9"),
     "curves": (2.0, "CPU time against sequences, kept tokens, ids and connections"),
@@ -50,19 +55,32 @@ async def one_round(contestant: Contestant, workload: Workload, room: Room) -> F
         with contestant.start(room) as server:
             await Client(server.url).ask(WARM_UP, 8)
             client = Client(server.url)
-            figures = await workload.run(client) | _peak_memory(server)
+            figures = await _in_time(workload, client) | _peak_memory(server)
     except SystemExit as error:
         return {"errors": [str(error)], "finished": 0}
     necessary = await necessary_tokens(room.model, client.exchanges, [WARM_UP])
     return figures | {"prompt_tokens_necessary": necessary}
 
 
+async def _in_time(workload: Workload, client: Client) -> Figures:
+    """A server that answers no more holds up nobody: what it did so far is what it did."""
+    limit = PATIENCE * 60 * workload.minutes
+    try:
+        async with asyncio.timeout(limit):
+            return await workload.run(client)
+    except TimeoutError:
+        return client.totals() | {"errors": [f"not done after {limit:.0f} s"]}
+
+
 def _peak_memory(server: Server) -> Figures:
     """Of all its processes together; pages that two of them share count twice."""
     if server.pid is None or sys.platform != "linux":
         return {}
-    peaks = [peak_resident_bytes(process.pid) for process in server.processes()]
-    return {"peak_resident_mib": round(sum(peaks) / 1024**2)}
+    with contextlib.suppress(psutil.NoSuchProcess):
+        living = [p for p in server.processes() if p.status() != psutil.STATUS_ZOMBIE]
+        peaks = [peak_resident_bytes(process.pid) for process in living]
+        return {"peak_resident_mib": round(sum(peaks) / 1024**2)}
+    return {}
 
 
 async def compare(
