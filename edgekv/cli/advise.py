@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -15,22 +14,32 @@ import msgspec
 from edgekv.budget.sizes import counted
 from edgekv.budget.wish import Wish
 from edgekv.cli.options import budget_options
+from edgekv.cli.progress import duration, stage_line
 from edgekv.core.plan import MemoryPlan
 from edgekv.errors import Unavailable
-from edgekv.traffic.advice import Advice, Outcome, Wall, advise, times_over
+from edgekv.service.stages import Stage
+from edgekv.traffic.advice import (
+    FASTEST,
+    Advice,
+    Outcome,
+    Trials,
+    Wall,
+    advise,
+    times_over,
+    wall_of,
+)
 from edgekv.traffic.export import EXPORTS
-from edgekv.traffic.simulation import Room
+from edgekv.traffic.room import bytes_per_cell, room_of
 from edgekv.traffic.step_time import StepTime, fitted
 from edgekv.traffic.trace import Trace, read_trace
 from edgekv.tui.visible import visible
 
-if TYPE_CHECKING:
-    from edgekv.service.measured import Measured
-
 SCHEMA = 1
 MORE_HOST_BYTES = 1024**3
 """By how much a larger host cache is tried."""
-SECONDS_TO_MEASURE = 8.0
+SECONDS_TO_MEASURE = 12.0
+BEYOND = 1.5
+"""Times the load that is served in time: what bounds that is the first wall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +103,11 @@ def command(
             f"No request of the trace fits a conversation of {room.context_length:,} tokens; "
             "plan a longer --ctx, or take another trace."
         )
-    per_cell = plan.model.kv_bytes_per_cell.get(plan.choice.kv_type_k) or 1
-    advice = advise(load, room, step_time, host_step_cells=MORE_HOST_BYTES // per_cell)
+    advice = advise(load, room, step_time, trials_of(plan))
     times = times_over(load, room, step_time, how.goal)
+    grown = None
+    if advice.wall is Wall.NONE and times < FASTEST:
+        grown = wall_of(load.faster(BEYOND * times), room, step_time)
     if as_json:
         report = {
             "schema": SCHEMA,
@@ -104,53 +115,47 @@ def command(
             "too_long": len(whole.requests) - len(fitting.requests),
             "advice": asdict(advice),
             "times_over": times,
+            "wall_beyond": grown,
             "first_token_goal_seconds": how.goal,
             "step_seconds": asdict(step_time),
         }
         click.echo(msgspec.json.encode(report))
         return
-    lines = [*_load(whole, fitting, load), "", *_forecast(advice), "", *_decision(advice)]
-    lines += ["", _users(times, how.goal)]
+    lines = [
+        *_load(whole, fitting, load),
+        "",
+        *_forecast(advice),
+        "",
+        *_decision(advice, load.knows_prefixes),
+    ]
+    lines += ["", *_users(times, how.goal, grown)]
     click.echo("\n".join(visible(line) for line in lines))
 
 
-def room_of(plan: MemoryPlan) -> Room:
-    """What a plan gives a simulation to answer with."""
-    choice = plan.choice
-    per_cell = plan.model.kv_bytes_per_cell.get(choice.kv_type_k) or 1
-    return Room(
-        slots=choice.slots,
-        kept=choice.kept,
-        cells=choice.cells,
-        context_length=choice.context_length,
-        batch=choice.batch,
-        host_cells=choice.host_cache_bytes // per_cell,
-        shares=choice.kept > 0,
-    )
+def trials_of(plan: MemoryPlan) -> Trials:
+    """What else the memory of a plan could hold."""
+    per_cell = bytes_per_cell(plan)
+    smaller = bytes_per_cell(plan, "q8_0")
+    cells = plan.choice.cells * per_cell // smaller
+    saves = "q8_0" in plan.model.kv_bytes_per_cell and smaller < per_cell
+    return Trials(MORE_HOST_BYTES // per_cell, cells if saves else None)
 
 
 async def _measure(path: str, wish: Wish) -> tuple[MemoryPlan, StepTime]:
-    from edgekv.service.measuring import ALONE, Measurement
+    from edgekv.service.measuring import ALONE
+    from edgekv.service.step_times import StepMeasurement
     from edgekv.service.worker import Worker
 
+    show = stage_line()
+    show(Stage(0, 0, "loading"))
     worker = Worker(path, wish, ALONE)
-    if sys.stderr.isatty():
-        click.echo("edgekv: measuring how fast this machine reads and writes …", err=True)
     try:
         await worker.start()
         assert worker.plan is not None
-        return worker.plan, _step_time(await Measurement(worker, SECONDS_TO_MEASURE).run())
+        return worker.plan, fitted(await StepMeasurement(worker, SECONDS_TO_MEASURE, show).run())
     finally:
         await worker.close()
-
-
-def _step_time(measured: Measured) -> StepTime:
-    first, last = measured.writing[0], measured.writing[-1]
-    reading, alone = measured.reading.tokens_per_second, first.tokens_per_second
-    if last.at_once == 1:
-        # With one slot nobody writes beside another, whatever that would take.
-        return fitted(reading, alone, alone, 2)
-    return fitted(reading, alone, last.tokens_per_second, last.at_once)
+        show(Stage(0, 0, ""))
 
 
 def _load(whole: Trace, fitting: Trace, load: Trace) -> Iterator[str]:
@@ -170,13 +175,18 @@ def _load(whole: Trace, fitting: Trace, load: Trace) -> Iterator[str]:
 def _forecast(advice: Advice) -> Iterator[str]:
     yield "                        first token p50 / p95      whole answer p50 / p95    reused"
     yield _row("as planned", advice.planned)
+    yield _row("no shared prefixes", advice.unshared)
     yield from (_row(cure.name, cure.outcome) for cure in advice.cures)
 
 
 def _row(name: str, found: Outcome) -> str:
-    first = f"{found.first_token_p50:,.1f} / {found.first_token_p95:,.1f} s"
-    total = f"{found.total_p50:,.1f} / {found.total_p95:,.1f} s"
+    first = f"{_time(found.first_token_p50)} / {_time(found.first_token_p95)}"
+    total = f"{_time(found.total_p50)} / {_time(found.total_p95)}"
     return f"  {name:22}{first:>22}{total:>28}{found.hit_rate:>10.1%}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 100 else duration(seconds)
 
 
 WALLS = {
@@ -186,36 +196,51 @@ WALLS = {
 }
 
 
-def _decision(advice: Advice) -> Iterator[str]:
+def _decision(advice: Advice, knows_prefixes: bool) -> Iterator[str]:
     """The cures in the order in which they are worth trying."""
     planned = advice.planned
     yield WALLS[advice.wall]
     yield (
-        f"  1. Cells given one by one: at the busiest moment {planned.most_cells:,} are in use, "
-        f"{advice.paging_saves:.0%} fewer than a whole context for each request would take."
+        f"  - Cells given one by one: at the busiest moment answers hold {planned.most_cells:,}, "
+        f"{max(0, advice.paging_saves):.0%} fewer than a whole context for each would take."
     )
-    yield (
-        f"  2. Shared prefixes: {planned.hit_rate:.1%} of all prompt tokens need no computing, "
-        f"{advice.hit_rate_boundless:.1%} with memory for everything."
-    )
-    helpful = advice.helpful
-    if not helpful:
-        yield "  3. More KV room buys nothing here, and neither do more or fewer slots."
-    for number, cure in enumerate(helpful, start=3):
+    if knows_prefixes:
         yield (
-            f"  {number}. {cure.name}: 95 in 100 answers are whole within "
-            f"{cure.outcome.total_p95:,.1f} s, {cure.gain:.0%} sooner."
+            f"  - Shared prefixes: {planned.hit_rate:.1%} of all prompt tokens need no computing, "
+            f"{advice.hit_rate_boundless:.1%} with memory for everything."
         )
+    yield from (
+        f"  - {cure.name}: 95 in 100 answers are whole within {_time(cure.outcome.total_p95)}, "
+        f"{cure.gain:.0%} sooner."
+        for cure in advice.helpful
+    )
+    if not advice.helpful:
+        yield "  - More room for keys and values buys nothing, and neither do other slots."
     if planned.suspensions:
         yield f"  Answers are suspended {counted(planned.suspensions, 'time')}; none is lost."
     if planned.refused:
         yield f"  {counted(planned.refused, 'request')} would be turned away."
+    if planned.left:
+        yield f"  {counted(planned.left, 'request')} would be given up before the answer is whole."
 
 
-def _users(times: float, goal: float) -> str:
-    within = f"95 in 100 waiting at most {goal:g} s for a first token"
+BEYOND_THAT = {
+    None: "",
+    Wall.MEMORY: " Beyond that, memory is the wall that is hit first.",
+    Wall.COMPUTE: " Beyond that, speed is the wall that is hit first.",
+    Wall.NONE: "",
+}
+
+
+def _users(times: float, goal: float, grown: Wall | None) -> str:
+    in_time = f"95 in 100 waiting at most {goal:g} s for a first token"
     if times == 0:
-        return f"Even a sixteenth of this load cannot be served with {within}."
-    if times >= 16:
-        return f"Sixteen times this load and more can be served with {within}."
-    return f"{times:.2g} times this load can be served with {within}."
+        return f"However slowly these requests come, they cannot be served with {in_time}."
+    if times < 1:
+        return (
+            f"This load is too much: it would have to come {1 / times:,.2g} times as slowly to be "
+            f"served with {in_time}."
+        )
+    if times >= FASTEST:
+        return f"{FASTEST:g} times this load and more can be served with {in_time}."
+    return f"{times:.2g} times this load can be served with {in_time}.{BEYOND_THAT[grown]}"

@@ -38,6 +38,15 @@ class Reuse(msgspec.Struct, frozen=True):
     again_seconds: float
 
 
+class Speed(msgspec.Struct, frozen=True):
+    """In tokens a second."""
+
+    reading: float
+    writing: float
+    num_read: int
+    num_written: int
+
+
 class Measured(msgspec.Struct, frozen=True):
     reading: Reading
     reuse: Reuse

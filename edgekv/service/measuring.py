@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-import uuid
 from collections.abc import Callable
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 from edgekv.budget.wish import Wish
-from edgekv.core.events import Delta, Finished, Started
-from edgekv.core.frames import Submit
-from edgekv.core.request import RequestId, SamplingParams, Token, TokenPrompt
-from edgekv.errors import DoesNotFit, InvalidValue, NotReady, Unavailable
+from edgekv.errors import DoesNotFit, InvalidValue, Unavailable
 from edgekv.service.conduct import Conduct
 from edgekv.service.host import ModelHost
 from edgekv.service.measured import (
@@ -23,11 +17,13 @@ from edgekv.service.measured import (
     Measured,
     Reading,
     Reuse,
+    Speed,
     Writing,
     counts,
     num_tokens_within,
     together,
 )
+from edgekv.service.random_requests import RandomRequests
 from edgekv.service.stages import Stage
 from edgekv.service.states import LoadStep
 from edgekv.service.worker import Worker
@@ -39,6 +35,8 @@ FEW, LONG_PROMPT, LONG_ANSWER = 16, 512, 128
 """Tokens: of a prompt where only what is written counts, and at most."""
 ROUNDS = 3
 """Times a prompt is read; the one in the middle counts."""
+GLANCE_PROMPT, GLANCE_ANSWER = 256, 48
+"""Tokens: long enough to be even, and over in seconds on a small board."""
 
 ALONE = Conduct(max_gap_ms=0, disk_cache_bytes=0)
 """Prompts of answers that are to be written together are read together, and nobody is spared for
@@ -84,23 +82,6 @@ def sized(wish: Wish, slots: int) -> Wish:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    num_reused: int
-    asked_at: float
-    progress: tuple[tuple[float, int], ...]
-    """By the same clock, to the last token."""
-
-    @property
-    def first_seconds(self) -> float:
-        return self.progress[0][0] - self.asked_at
-
-    @property
-    def tokens_per_second(self) -> float:
-        end, num_tokens = self.progress[-1]
-        return num_tokens / (end - self.asked_at)
-
-
 class Measurement:
     """Of an open model, within about so many `seconds`. `run` may be called once."""
 
@@ -111,11 +92,9 @@ class Measurement:
         on_stage: Callable[[Stage], None] = lambda _: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if host.plan is None or host.facts is None:
-            raise NotReady("The model is still loading; try again when it is there.")
-        self._host, self._hear, self._clock = host, on_stage, clock
+        self._requests, self._hear = RandomRequests(host, clock), on_stage
+        assert host.plan is not None
         self._context_length = host.plan.choice.context_length
-        self._num_vocab = host.facts.num_vocab
         self._counts = counts(host.plan.choice.slots)
         # Half of the time for prompts, half for answers; the first of each warms up.
         self._seconds_a_prompt = seconds / 2 / (ROUNDS + 1)
@@ -128,7 +107,7 @@ class Measurement:
         """
         self._tell(0, "warming up")
         for _ in range(2):  # the first one finds weights on disk, and threads asleep
-            first = await self._ask(self._random_prompt(FEW), SHORTEST)
+            first = await self._requests.ask(self._requests.prompt(FEW), SHORTEST)
         self._tell(1, "reading prompts")
         reading, reuse = await self._read(FEW / first.first_seconds)
         rows: list[Writing] = []
@@ -148,11 +127,11 @@ class Measurement:
         """`speed` is about how fast prompts are read, in tokens a second."""
         most = min(LONG_PROMPT, self._context_length // 2)
         length = min(most, num_tokens_within(self._seconds_a_prompt, speed, most))
-        prompts = [self._random_prompt(length) for _ in range(ROUNDS)]
-        answers = [await self._ask(prompt, 1) for prompt in prompts]
+        prompts = [self._requests.prompt(length) for _ in range(ROUNDS)]
+        answers = [await self._requests.ask(prompt, 1) for prompt in prompts]
         seconds = median(answer.first_seconds for answer in answers)
-        longer = prompts[-1] + self._random_prompt(min(FEW, self._context_length - length - 1))
-        again = await self._ask(longer, 1)
+        longer = prompts[-1] + self._requests.prompt(min(FEW, self._context_length - length - 1))
+        again = await self._requests.ask(longer, 1)
         return Reading(length, length / seconds), Reuse(
             len(longer), again.num_reused, seconds, again.first_seconds
         )
@@ -162,7 +141,7 @@ class Measurement:
         most = min(LONG_ANSWER, self._context_length - FEW)
         length = min(most, num_tokens_within(self._seconds_a_row, speed, most))
         answers = await asyncio.gather(
-            *(self._ask(self._random_prompt(FEW), length) for _ in range(at_once))
+            *(self._requests.ask(self._requests.prompt(FEW), length) for _ in range(at_once))
         )
         total = together([answer.progress for answer in answers])
         if total is None:
@@ -172,28 +151,17 @@ class Measurement:
             )
         return Writing(at_once, total)
 
-    def _random_prompt(self, length: int) -> tuple[Token, ...]:
-        """Nobody ever sent it, so nothing of it is known."""
-        return tuple(Token(random.randrange(self._num_vocab // 2)) for _ in range(length))
 
-    async def _ask(self, prompt: tuple[Token, ...], max_tokens: int) -> _Answer:
-        submit = Submit(
-            RequestId(uuid.uuid4().hex),
-            TokenPrompt(prompt),
-            max_tokens=max_tokens,
-            sampling=SamplingParams(temperature=0.0),
-            ignore_end=True,
-        )
-        asked_at, num_reused = self._clock(), 0
-        progress: list[tuple[float, int]] = []
-        async with aclosing(self._host.stream(submit)) as events:
-            async for event in events:
-                match event:
-                    case Started():
-                        num_reused = event.num_reused
-                    case Delta():
-                        progress.append((self._clock(), event.num_tokens))
-                    case Finished():
-                        # Tokens without visible text come with no Delta.
-                        progress.append((self._clock(), event.num_generated))
-        return _Answer(num_reused, asked_at, tuple(progress))
+async def measure_speed(host: ModelHost, clock: Callable[[], float] = time.perf_counter) -> Speed:
+    """A glance beside whatever else the model does: one prompt, and one answer to it.
+
+    Raises `NotReady` while the model is loading, and what `ModelHost.stream` raises.
+    """
+    requests = RandomRequests(host, clock)
+    assert host.plan is not None
+    context_length = host.plan.choice.context_length
+    num_read = min(GLANCE_PROMPT, context_length // 2)
+    num_written = min(GLANCE_ANSWER, context_length - num_read)
+    answer = await requests.ask(requests.prompt(num_read), num_written)
+    writing = together([answer.progress])
+    return Speed(num_read / answer.first_seconds, writing or 0.0, num_read, num_written)

@@ -12,16 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from edgekv.traffic.simulation import Answered, Room, Run, simulate
+from edgekv.traffic.room import Room
+from edgekv.traffic.simulation import Run, is_in_time, simulate
 from edgekv.traffic.step_time import StepTime
 from edgekv.traffic.trace import Trace
 
 WORTH_SAYING = 0.05
 """A gain below this is none: step times are no more exact."""
-Q8_CELLS = 64 / 34
-"""Cells of q8_0 in the room of one of f16: 32 elements take 34 bytes instead of 64."""
 MUCH_MEMORY = 1 << 40
 """Cells: more than any trace fills."""
+SLOWEST, FASTEST = 1 / 4096, 64.0
+"""How many times as fast a trace is let come at most, and at least."""
+NEAR_ENOUGH = 1.2
+"""Between a load that is served in time and one that is not."""
 
 
 class Wall(StrEnum):
@@ -44,6 +47,8 @@ class Outcome:
     busy: float
     """The part of the time in which the engine works."""
     refused: int
+    left: int
+    """Whose askers gave up before the answer was whole."""
     suspensions: int
     most_cells: int
     most_running: int
@@ -63,8 +68,8 @@ class Advice:
     planned: Outcome
     paging_saves: float
     """The part of the cells that giving each running request a whole context would waste."""
-    hit_rate_without: float
-    """Without any reuse: 0, unless requests run at once."""
+    unshared: Outcome
+    """Were every prompt computed whole."""
     hit_rate_boundless: float
     """With memory for everything."""
     cures: tuple[Cure, ...]
@@ -76,43 +81,71 @@ class Advice:
         return tuple(sorted(worth, key=lambda cure: -cure.gain))
 
 
-def advise(trace: Trace, room: Room, step_time: StepTime, *, host_step_cells: int) -> Advice:
-    """`host_step_cells` is by how many cells more host memory is tried."""
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """What else there could be room for. None where it is there already."""
+
+    more_host_cells: int
+    """Beside those that host memory has copies of."""
+    q8_0_cells: int | None
+    """In the pool, if keys and values were q8_0."""
+
+    def rooms(self, room: Room) -> Iterator[tuple[str, Room]]:
+        """Each has one thing changed."""
+        if self.q8_0_cells is not None:
+            yield "q8_0 keys and values", replace(room, cells=self.q8_0_cells)
+        yield "more host cache", replace(room, host_cells=room.host_cells + self.more_host_cells)
+        yield "twice the slots", replace(room, slots=2 * room.slots)
+        if room.slots > 1:
+            yield "half the slots", replace(room, slots=room.slots // 2)
+
+
+def advise(trace: Trace, room: Room, step_time: StepTime, trials: Trials) -> Advice:
     planned = outcome(trace, room, step_time)
     boundless = outcome(trace, _boundless(room), step_time)
-    fast = outcome(trace, room, _twice_as_fast(step_time))
-    without = outcome(trace, replace(room, shares=False, host_cells=0, kept=0), step_time)
-    cures = tuple(
-        Cure(name, found, _gain(planned, found))
-        for name, found in (
-            (name, outcome(trace, changed, step_time))
-            for name, changed in _changes(room, host_step_cells)
-        )
-    )
+    unshared = outcome(trace, replace(room, shares=False, host_cells=0, kept=0), step_time)
+    found = [(name, outcome(trace, other, step_time)) for name, other in trials.rooms(room)]
     reserved = planned.most_running * room.context_length
     return Advice(
-        wall=_wall(planned, boundless, fast),
+        wall=_wall(planned, boundless, outcome(trace, room, step_time.times(1 / 2))),
         planned=planned,
         paging_saves=1 - planned.most_cells / reserved if reserved else 0.0,
-        hit_rate_without=without.hit_rate,
+        unshared=unshared,
         hit_rate_boundless=boundless.hit_rate,
-        cures=cures,
+        cures=tuple(Cure(name, one, _gain(planned, one)) for name, one in found),
+    )
+
+
+def wall_of(trace: Trace, room: Room, step_time: StepTime) -> Wall:
+    """What bounds a trace."""
+    return _wall(
+        outcome(trace, room, step_time),
+        outcome(trace, _boundless(room), step_time),
+        outcome(trace, room, step_time.times(1 / 2)),
     )
 
 
 def times_over(trace: Trace, room: Room, step_time: StepTime, first_token_goal: float) -> float:
-    """How many times as fast the trace may come so that 95 % get a first token in time.
+    """How many times as fast the trace may come so that 95 in 100 get a first token in time.
 
-    0 if it may not even come at a sixteenth of its pace, 16 if sixteen times is no trouble.
+    0 if it may not even come `SLOWEST`, and `FASTEST` if that is no trouble.
     """
-    low, high = 1 / 16, 16.0
-    if not _is_in_time(trace.faster(low), room, step_time, first_token_goal):
-        return 0.0
-    if _is_in_time(trace.faster(high), room, step_time, first_token_goal):
-        return high
-    while high / low > 1.1:
+
+    def is_fine(factor: float) -> bool:
+        return is_in_time(trace.faster(factor), room, step_time, first_token_goal)
+
+    low = high = 1.0
+    while low > SLOWEST and not is_fine(low):
+        low, high = low / 4, low
+    if low <= SLOWEST:
+        return SLOWEST if is_fine(SLOWEST) else 0.0
+    while high < FASTEST and (high <= low or is_fine(high)):
+        low, high = high, high * 4
+    if high >= FASTEST:
+        return FASTEST
+    while high / low > NEAR_ENOUGH:
         middle = (low * high) ** 0.5
-        if _is_in_time(trace.faster(middle), room, step_time, first_token_goal):
+        if is_fine(middle):
             low = middle
         else:
             high = middle
@@ -120,10 +153,10 @@ def times_over(trace: Trace, room: Room, step_time: StepTime, first_token_goal: 
 
 
 def outcome(trace: Trace, room: Room, step_time: StepTime) -> Outcome:
-    return _outcome(trace, simulate(trace, room, step_time))
+    return _outcome(simulate(trace, room, step_time))
 
 
-def _outcome(trace: Trace, run: Run) -> Outcome:
+def _outcome(run: Run) -> Outcome:
     first = [answer.first_token for answer in run.answered]
     total = [answer.total for answer in run.answered]
     return Outcome(
@@ -132,9 +165,10 @@ def _outcome(trace: Trace, run: Run) -> Outcome:
         first_token_p95=percentile(first, 95),
         total_p50=percentile(total, 50),
         total_p95=percentile(total, 95),
-        tokens_per_second=_num_written(trace, run.answered) / max(1e-9, run.busy_seconds),
+        tokens_per_second=sum(a.num_written for a in run.answered) / max(1e-9, run.busy_seconds),
         busy=run.busy_seconds / run.seconds if run.seconds else 0.0,
         refused=run.refused,
+        left=run.left,
         suspensions=run.num_suspensions,
         most_cells=run.most_cells,
         most_running=run.most_running,
@@ -148,26 +182,8 @@ def percentile(values: list[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
-def _num_written(trace: Trace, answered: list[Answered]) -> int:
-    lengths = {request.number: request.row.output_length for request in trace.requests}
-    return sum(lengths[answer.number] for answer in answered)
-
-
 def _boundless(room: Room) -> Room:
     return replace(room, cells=MUCH_MEMORY, host_cells=0)
-
-
-def _twice_as_fast(step_time: StepTime) -> StepTime:
-    return StepTime(step_time.step / 2, step_time.prompt_token / 2, step_time.answer / 2)
-
-
-def _changes(room: Room, host_step_cells: int) -> Iterator[tuple[str, Room]]:
-    yield "q8_0 keys and values", replace(room, cells=int(room.cells * Q8_CELLS))
-    more = room.host_cells + host_step_cells
-    yield "more host cache", replace(room, host_cells=more)
-    yield "twice the slots", replace(room, slots=2 * room.slots)
-    if room.slots > 1:
-        yield "half the slots", replace(room, slots=room.slots // 2)
 
 
 def _gain(before: Outcome, after: Outcome) -> float:
@@ -181,8 +197,3 @@ def _wall(planned: Outcome, boundless: Outcome, fast: Outcome) -> Wall:
         # Twice the speed halves every answer's own time too, so half of that gain is no wall.
         return Wall.MEMORY
     return Wall.COMPUTE if planned.first_token_p95 > 2 * fast.first_token_p95 else Wall.NONE
-
-
-def _is_in_time(trace: Trace, room: Room, step_time: StepTime, goal: float) -> bool:
-    found = outcome(trace, room, step_time)
-    return found.first_token_p95 <= goal and not found.refused

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from edgekv.core.batch import BatchPlan, DecodeStatus
 from edgekv.core.plan import Allocation, Choice
 from edgekv.core.request import Grammar, SamplingParams, SeqId, Token
+
+LOWEST_TOKEN = -(1 << 62)
+"""Below all that prompts are made of (`traffic.trace`)."""
 
 
 class NoWork:
@@ -16,8 +20,9 @@ class NoWork:
 
     def __init__(self, num_cells: int, num_seqs: int) -> None:
         self.num_cells, self.num_seqs = num_cells, num_seqs
-        self.last_step = (0, 0)
-        """Prompt tokens and answers of the last step."""
+        self.last_step = BatchPlan(())
+        """What was decoded last."""
+        self._answers = count(LOWEST_TOKEN)
 
     def share(self, source: SeqId, target: SeqId, start: int, end: int) -> None: ...
 
@@ -30,8 +35,7 @@ class NoWork:
         return True
 
     def decode(self, plan: BatchPlan) -> DecodeStatus:
-        answers = [piece for piece in plan.slices if len(piece.tokens) == 1]
-        self.last_step = plan.num_tokens - len(answers), len(answers)
+        self.last_step = plan
         return DecodeStatus.DONE
 
     def attach(
@@ -45,7 +49,8 @@ class NoWork:
     def detach(self, seq_id: SeqId) -> None: ...
 
     def sample(self, seq_id: SeqId) -> Token:
-        return Token(-1)
+        # No two are alike, so that no answer seems to say what another one says.
+        return Token(next(self._answers))
 
     def is_complete(self, seq_id: SeqId) -> bool:
         return False

@@ -101,6 +101,7 @@ class Recorder:
             block_tokens=BLOCK_TOKENS,
             outcome=seen.outcome,
             priority=submit.priority,
+            max_tokens=submit.max_tokens,
             reused=seen.num_reused,
             first_token_ms=_since(seen.first_token, seen.arrived),
             total_ms=_milliseconds(ended - seen.arrived),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgekv.core.events import FinishReason
 from edgekv.core.request import Priority, Token
 from edgekv.errors import EdgeKVError
 
@@ -42,6 +43,8 @@ class Row(msgspec.Struct, frozen=True):
     outcome: str = "finished"
     """Or "cancelled", or the code of an error."""
     priority: Priority = Priority.NORMAL
+    max_tokens: int | None = None
+    """How long the answer was allowed to get. None: as long as a conversation may."""
     reused: int | None = None
     """Prompt tokens that needed no computing."""
     first_token_ms: float | None = None
@@ -57,6 +60,19 @@ class Traced:
     arrival_seconds: float
     """Since the first one."""
     row: Row
+
+    @property
+    def num_answer(self) -> int:
+        """Tokens of the answer; what was recorded without any had been about to begin."""
+        return max(1, self.row.output_length)
+
+    @property
+    def leaves_seconds(self) -> float | None:
+        """When whoever asked gave up, as seconds since the first request; None if nobody did."""
+        total_ms = self.row.total_ms
+        if self.row.outcome != FinishReason.CANCELLED.value or total_ms is None:
+            return None
+        return self.arrival_seconds + total_ms / 1000
 
     @property
     def prompt(self) -> tuple[Token, ...]:
@@ -145,7 +161,8 @@ def _azure(lines: Iterable[str]) -> Iterator[Row]:
 
 
 def _checked(row: Row, number: int) -> Row:
-    if row.input_length < 1 or row.output_length < 0 or row.block_tokens < 1:
+    most = 1 if row.max_tokens is None else row.max_tokens
+    if min(row.input_length, row.output_length + 1, row.block_tokens, most) < 1:
         raise ValueError(f"line {number}: lengths must be positive")
     if row.hash_ids and len(row.hash_ids) * row.block_tokens < row.input_length:
         raise ValueError(

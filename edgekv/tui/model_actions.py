@@ -13,7 +13,7 @@ from edgekv.errors import InvalidValue, NotReady, Unavailable
 from edgekv.models.finding import find_model
 from edgekv.models.shelf import local_models
 from edgekv.service.drafts import Desk
-from edgekv.service.speed import measure_speed
+from edgekv.service.measuring import measure_speed
 from edgekv.tui.why_words import why_words
 from edgekv.tui.words import choice_words, model_words
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgekv.traffic.advice import Wall, advise, percentile, times_over
-from edgekv.traffic.simulation import Room, simulate
-from edgekv.traffic.step_time import StepTime, fitted
+from edgekv.core.request import Priority
+from edgekv.traffic.advice import Trials, Wall, advise, percentile, times_over
+from edgekv.traffic.room import Room
+from edgekv.traffic.simulation import is_in_time, simulate
+from edgekv.traffic.step_time import StepTime
 from edgekv.traffic.trace import Row, Trace, Traced
 
 SECOND_A_STEP = StepTime(step=1.0, prompt_token=0.0, answer=0.0)
@@ -92,6 +96,62 @@ def test_answers_that_outgrow_the_pool_are_suspended_and_all_end() -> None:
     assert run.most_cells <= 256
 
 
+def test_a_burst_with_one_prefix_computes_it_once() -> None:
+    # The first computes 40 tokens; the second waits a step for the 32 that both have.
+    run = simulate(
+        trace((0, 40, 3), (0, 40, 3), blocks=((1, 2, 3), (1, 2, 9))), ROOM, SECOND_A_STEP
+    )
+    assert [(a.number, a.num_reused, a.first_token) for a in run.answered] == [
+        (0, 0, 1),
+        (1, 32, 2),
+    ]
+
+
+def test_whoever_is_interactive_starts_before_the_rest_of_the_queue() -> None:
+    room = replace(ROOM, slots=1, kept=1)
+    ranks = [Priority.INTERACTIVE, Priority.BATCH, Priority.NORMAL, Priority.INTERACTIVE]
+    queued = Trace(
+        tuple(
+            Traced(n, n / 8, Row(0, 10, 4, priority=priority)) for n, priority in enumerate(ranks)
+        )
+    )
+    run = simulate(queued, room, SECOND_A_STEP)
+    assert [answer.number for answer in run.answered] == [0, 3, 2, 1]
+    assert [answer.total for answer in run.answered] == [4, 8 - 3 / 8, 12 - 2 / 8, 16 - 1 / 8]
+
+
+def test_whoever_gives_up_frees_the_slot_and_is_no_answer() -> None:
+    gone = Row(0, 10, 30, outcome="cancelled", total_ms=2500)
+    load = Trace((Traced(0, 0, gone), Traced(1, 0, Row(0, 10, 4))))
+    run = simulate(load, replace(ROOM, slots=1, kept=1), SECOND_A_STEP)
+    # It leaves during the third step; the other one then has four of its own.
+    assert run.left == 1
+    assert [(answer.number, answer.total) for answer in run.answered] == [(1, 7)]
+
+
+def test_an_answer_ends_where_it_was_allowed_to_end() -> None:
+    load = Trace((Traced(0, 0, Row(0, 10, 30, max_tokens=5)),))
+    (answer,) = simulate(load, ROOM, SECOND_A_STEP).answered
+    assert (answer.num_written, answer.total) == (5, 5)
+
+
+def test_a_step_takes_longer_the_more_cells_its_tokens_look_at() -> None:
+    # The prompt looks at 1 + 2 + 3, then its next token at 4: a hundredth of a second each.
+    (answer,) = simulate(
+        trace((0, 3, 2)), ROOM, StepTime(1.0, 0.0, 0.0, attended_by_few=0.01)
+    ).answered
+    assert [answer.first_token, answer.total] == pytest.approx([1.06, 2.10])
+
+
+def test_whether_a_load_is_in_time_is_known_without_its_end() -> None:
+    load = trace(*[(0, 10, 4)] * 40)
+    # Two at a time, four steps each: the last first token comes after 77 steps.
+    assert is_in_time(load, ROOM, SECOND_A_STEP, 77)
+    # Two of forty may be late, and are.
+    assert is_in_time(load, ROOM, SECOND_A_STEP, 73)
+    assert not is_in_time(load, ROOM, SECOND_A_STEP, 72)
+
+
 @given(
     st.lists(
         st.tuples(st.floats(0, 30), st.integers(1, 120), st.integers(1, 40)),
@@ -113,13 +173,7 @@ def test_every_request_is_accounted_for_and_nobody_is_answered_before_it_came(
     assert run.most_running <= slots
 
 
-def test_speeds_become_the_times_of_steps() -> None:
-    step_time = fitted(reading=100, writing_alone=20, writing_together=40, num_together=4)
-    assert step_time.seconds(0, 1) == pytest.approx(1 / 20)
-    assert step_time.seconds(0, 4) == pytest.approx(4 / 40)
-    assert step_time.prompt_token == pytest.approx(1 / 100)
-    with pytest.raises(ValueError, match="positive"):
-        fitted(0, 1, 1, 2)
+TRIALS = Trials(more_host_cells=512, q8_0_cells=480)
 
 
 def crowd(prompt: int, answer: int) -> Trace:
@@ -128,7 +182,7 @@ def crowd(prompt: int, answer: int) -> Trace:
 
 def test_where_cells_run_short_memory_is_the_wall_and_smaller_types_help() -> None:
     room = Room(4, 0, 256, 256, 64, max_gap_seconds=0)
-    advice = advise(crowd(100, 60), room, StepTime(0.1, 0.001, 0.0), host_step_cells=512)
+    advice = advise(crowd(100, 60), room, StepTime(0.1, 0.001, 0.0), TRIALS)
     assert advice.wall is Wall.MEMORY
     assert "q8_0 keys and values" in [cure.name for cure in advice.helpful]
     assert 0 < advice.paging_saves < 1
@@ -136,7 +190,7 @@ def test_where_cells_run_short_memory_is_the_wall_and_smaller_types_help() -> No
 
 def test_where_steps_are_slow_and_cells_plenty_more_memory_is_no_cure() -> None:
     room = Room(4, 4, 65_536, 512, 64, max_gap_seconds=0)
-    advice = advise(crowd(100, 60), room, StepTime(0.0, 0.02, 0.05), host_step_cells=512)
+    advice = advise(crowd(100, 60), room, StepTime(0.0, 0.02, 0.05), Trials(512, 131_072))
     assert advice.wall is Wall.COMPUTE
     gains = {cure.name: cure.gain for cure in advice.cures}
     assert gains["q8_0 keys and values"] == gains["more host cache"] == 0
@@ -144,7 +198,7 @@ def test_where_steps_are_slow_and_cells_plenty_more_memory_is_no_cure() -> None:
 
 def test_where_nobody_waits_there_is_no_wall() -> None:
     quiet = trace((0, 10, 4), (100, 10, 4), (200, 10, 4))
-    assert advise(quiet, ROOM, SECOND_A_STEP, host_step_cells=512).wall is Wall.NONE
+    assert advise(quiet, ROOM, SECOND_A_STEP, TRIALS).wall is Wall.NONE
 
 
 def test_the_load_that_fits_lies_between_what_is_in_time_and_what_is_not() -> None:
