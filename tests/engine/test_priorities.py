@@ -7,10 +7,15 @@ from itertools import count
 
 import pytest
 
+from bench.priorities import CELLS, SLOTS, load
+from edgekv.core.events import Finished, Sampled
 from edgekv.core.request import Priority, Request, RequestId
+from edgekv.engine.engine import Engine, Limits
 from edgekv.engine.giving_way import MIN_SHARE
 from edgekv.engine.waiting_line import OVERTAKES_A_TURN
 from edgekv.kv.store import Store
+from edgekv.traffic.advice import percentile
+from tests.cell_backend import CellBackend
 from tests.engine.driver import Driver, request
 from tests.engine.test_together_equals_alone import answer_alone
 
@@ -179,6 +184,53 @@ def test_a_prompt_that_gave_way_is_counted_once() -> None:
     assert snapshot.num_suspensions == 1
     assert snapshot.prompt_tokens_computed == 39 + 1
     assert snapshot.tokens_recomputed == 8
+
+
+def first_tokens(requests: list[Request]) -> dict[RequestId, int]:
+    """How many tokens had been decoded when each answer began, all of them asked for at once."""
+    backend = CellBackend(CELLS, SLOTS + 4, batch_tokens=512)
+    limits = Limits(SLOTS, context_length=2048, batch_tokens=512)
+    engine = Engine(backend, limits, end_tokens=frozenset(), store=big_store())
+    for one in requests:
+        engine.submit(one)
+    began: dict[RequestId, int] = {}
+    num_ended = 0
+    while not engine.is_idle:
+        for event in engine.step():
+            if isinstance(event, Sampled):
+                began.setdefault(event.request_id, backend.tokens_decoded)
+            num_ended += isinstance(event, Finished)
+    assert num_ended == len(requests)
+    assert engine.snapshot().tokens_recomputed == 0
+    return began
+
+
+def test_a_burst_of_all_priorities_is_answered_in_their_order() -> None:
+    """The load of `bench/priorities.py`, in tokens instead of seconds.
+
+    Nothing could be better than to read the 22 interactive prompts first. They are 3,300 tokens of
+    14,500 in all, so the next to last would begin at 0.21 of what the batch ones wait. But 16 have
+    slots, so the last six begin when six others have ended: some 60 steps of 16 answers later, and
+    one in 16 starts is somebody else's. That makes 0.31.
+    """
+    requests = [
+        request(
+            str(asked.number),
+            [1] * 24 + [asked.number * 1000 + n for n in range(asked.num_words + 10)],
+            asked.num_tokens,
+            ignore_end=True,
+            priority=asked.priority,
+        )
+        for asked in load(64)
+    ]
+    began = first_tokens(requests)
+
+    def wait(priority: Priority) -> float:
+        waits = [float(began[one.id]) for one in requests if one.priority is priority]
+        return percentile(waits, 95)
+
+    assert wait(INTERACTIVE) < 0.32 * wait(BATCH)
+    assert wait(INTERACTIVE) < 0.5 * wait(NORMAL)
 
 
 @pytest.mark.parametrize("seed", range(40))
