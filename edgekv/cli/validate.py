@@ -15,9 +15,10 @@ from edgekv.cli.options import budget_options, kv_types
 from edgekv.cli.progress import stage_line
 from edgekv.cli.settable import said_in_settings
 from edgekv.config.places import data_folder, made
-from edgekv.errors import Unavailable
+from edgekv.errors import InvalidValue, Unavailable
 from edgekv.quality.html import page
 from edgekv.quality.report import report
+from edgekv.quality.verdicts import REFERENCE
 from edgekv.service.planning import verdicts as known_verdicts
 from edgekv.service.validation import LONGEST, Scope, Validation
 from edgekv.tui.visible import visible
@@ -69,14 +70,16 @@ def command(
 ) -> None:
     """Test on MODEL whether a KV type finds and predicts what f16 does, and keep the verdict.
 
-    --kv-type says which type; without it q8_0 is tested. f16 itself is computed in other pieces,
-    which shows what rounding alone does. Exit code 1 says that a type may not be trusted. A run
+    --kv-type says which type; without it q8_0 is tested. Every type is held against what rounding
+    alone does, which is measured along. Exit code 1 says that a type may not be trusted. A run
     that was interrupted goes on where it was.
     """
     if wish.workers and not said_in_settings("workers"):
         raise click.UsageError("A KV type is judged on this machine alone; leave out --workers.")
-    asked = [(wish.kv_type_k, wish.kv_type_v), *also]
-    scope = Scope(tuple(dict.fromkeys(map(_pair, asked))), **extent)
+    asked = map(_pair, [(wish.kv_type_k, wish.kv_type_v), *also])
+    scope = Scope(tuple(dict.fromkeys(asked)), **extent)
+    if REFERENCE in scope.pairs:
+        raise InvalidValue("kv_type", "f16 is what others are compared with; name another type.")
     made(data_folder(), "verdicts")
     verdicts = known_verdicts()
     assert verdicts is not None, "there is a folder"

@@ -24,9 +24,9 @@ class Curve:
     """Tokens, and the value there, from the shortest text on; one at least."""
 
 
-def chart(curves: Sequence[Curve], limit: float, unit: str) -> str:
+def chart(curves: Sequence[Curve], limit: Curve, unit: str) -> str:
     """Both scales are logarithmic. `unit` says what is drawn, and in what."""
-    scale = _Scale.of(curves, limit)
+    scale = _Scale.of((*curves, limit))
     parts = (
         *_grid(scale, unit),
         *_lengths(scale, curves),
@@ -49,9 +49,9 @@ class _Scale:
     most: int
 
     @classmethod
-    def of(cls, curves: Sequence[Curve], limit: float) -> _Scale:
+    def of(cls, curves: Sequence[Curve]) -> _Scale:
         lengths = [length for curve in curves for length, _ in curve.points]
-        values = [limit, *(_shown(value) for curve in curves for _, value in curve.points)]
+        values = [_shown(value) for curve in curves for _, value in curve.points]
         return cls(
             min(lengths),
             max(lengths),
@@ -104,13 +104,15 @@ def _lengths(scale: _Scale, curves: Sequence[Curve]) -> Iterator[str]:
     yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "tokens of the text", "middle")
 
 
-def _limit(scale: _Scale, limit: float) -> Iterator[str]:
-    y = scale.down(limit)
+def _limit(scale: _Scale, limit: Curve) -> Iterator[str]:
+    points = [(scale.across(length), scale.down(value)) for length, value in limit.points]
+    # A stroke to both sides, so that a single point is seen as well.
+    (first, start), (last, end) = points[0], points[-1]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in ((first - 8, start), *points, (last + 8, end)))
     yield (
-        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
-        f'stroke="{LIMIT_COLOUR}" stroke-dasharray="6 4"/>'
+        f'<polyline points="{line}" fill="none" stroke="{LIMIT_COLOUR}" stroke-dasharray="6 4"/>'
     )
-    yield _text(LEFT + 4, y - 5, f"limit {limit:g}", "start", LIMIT_COLOUR)
+    yield _text(first + 8, start - 6, limit.name, "start", LIMIT_COLOUR)
 
 
 def _curve(scale: _Scale, number: int, curve: Curve) -> Iterator[str]:

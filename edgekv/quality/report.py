@@ -6,29 +6,20 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from edgekv.budget.kv_types import pair_name
-from edgekv.quality.measures import NeedleScore
+from edgekv.quality.measures import NeedleScore, ProseScore
 from edgekv.quality.verdicts import REFERENCE, Verdict
 
 
-def title(verdict: Verdict) -> str:
-    """What was compared with what, in a phrase."""
-    if verdict.pair == REFERENCE:
-        return f"{pair_name(REFERENCE)} in other pieces"
-    return pair_name(verdict.pair)
-
-
 def outcome(verdict: Verdict) -> str:
-    """What the gate says of it, in a sentence without its reasons."""
+    """What the gate says of it, without its reasons."""
     extent = "the quick check" if verdict.quick else "the full gate"
-    noise = verdict.pair == REFERENCE
-    if not verdict.passed:
-        return "Rounding alone crosses a limit" if noise else f"REFUSED by {extent}"
-    words = "Rounding alone stays within the limits of" if noise else "PASSED"
-    return f"{words} {extent}, up to {verdict.longest:,} tokens"
+    if verdict.passed:
+        return f"PASSED {extent}, up to {verdict.longest:,} tokens"
+    return f"REFUSED by {extent}"
 
 
 def report(verdict: Verdict) -> Iterator[str]:
-    yield f"{verdict.model}: {title(verdict)} against {pair_name(REFERENCE)}"
+    yield f"{verdict.model}: {pair_name(verdict.pair)} against {pair_name(REFERENCE)}"
     yield f"computed by {verdict.computed_by}"
     yield ""
     yield "  tokens   answers found       tool calls found    right answers"
@@ -37,14 +28,21 @@ def report(verdict: Verdict) -> Iterator[str]:
         yield _retrieval(length, [s for s in verdict.measured.needles if s.length == length])
     yield ""
     yield "  tokens   divergence    1 in 100    same token    perplexity"
+    noises = {score.length: score for score in verdict.noise.prose}
     for score in verdict.measured.prose:
-        yield (
-            f"  {score.length:>6,}   {score.mean_divergence:<11.4f}   {score.p99_divergence:<9.3f}"
-            f"   {score.agreement:<11.1%}   x {score.perplexity_ratio:.3f}"
-        )
+        yield _divergence(f"{score.length:,}", score)
+        yield _divergence("noise", noises[score.length])
+    yield "  noise: f16 against itself, computed in other pieces"
     yield ""
     yield f"{outcome(verdict)}{'.' if verdict.passed else ':'}"
     yield from (f"  - {objection}" for objection in verdict.objections)
+
+
+def _divergence(name: str, score: ProseScore) -> str:
+    return (
+        f"  {name:>6}   {score.mean_divergence:<11.4f}   {score.p99_divergence:<9.3f}"
+        f"   {score.agreement:<11.1%}   x {score.perplexity_ratio:.3f}"
+    )
 
 
 def _retrieval(length: int, scores: list[NeedleScore]) -> str:

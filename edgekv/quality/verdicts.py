@@ -16,7 +16,8 @@ from edgekv.quality.measures import Measured
 
 logger = logging.getLogger(__name__)
 
-SCHEMA = 1
+SCHEMA = 2
+"""Another one for every change of what a verdict says or of what trials ask."""
 
 REFERENCE: Pair = ("f16", "f16")
 """What every other pair of types is compared with; it is nearly what models are trained in."""
@@ -36,6 +37,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """The model's name, for people."""
     computed_by: str
     """The devices and the library's version."""
+    noise: Measured = Measured()
+    """What rounding alone does on the same trials: f16 against itself in other pieces."""
     schema: int = SCHEMA
 
     @property

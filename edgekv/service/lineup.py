@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as wished
@@ -13,7 +14,7 @@ from edgekv.budget.kv_types import KV_TYPES, Pair, pair_name
 from edgekv.budget.machine import read_machine
 from edgekv.budget.wish import Wish
 from edgekv.core.frames import DryRun, DryRunDone
-from edgekv.core.plan import Allocation, MemoryPlan, Opening
+from edgekv.core.plan import MemoryPlan, Opening
 from edgekv.errors import Unavailable
 from edgekv.quality.trials import LEAST_LENGTH
 from edgekv.quality.verdicts import REFERENCE
@@ -32,16 +33,23 @@ BRANCH_TOKENS = 320
 class Lineup:
     """Contexts that fit at once, beside one copy of the weights."""
 
-    ground: Ground
     reference: Opening
-    candidates: tuple[Opening, ...]
+    candidates: dict[Pair, Opening]
+    """The pair of the reference stands for the reference computed in other pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    ground: Ground
     context: int
-    """Tokens of a conversation that they have room for."""
+    """Tokens of a conversation that there is room for."""
+    lineups: tuple[Lineup, ...]
+    """One of all pairs, or one a pair where memory is too short for that."""
 
 
-async def prepare(path: str, wish: Wish, pairs: Sequence[Pair], context: int) -> Lineup:
+async def prepare(path: str, wish: Wish, pairs: Sequence[Pair], context: int) -> Prepared:
     """For `context` tokens, or fewer where the model or memory goes less far. Raises `ModelError`,
-    `DoesNotFit`, `EngineDied`, or `Unavailable` if the contexts do not fit at once.
+    `DoesNotFit`, `EngineDied`, or `Unavailable` if not even two contexts fit at once.
     """
     machine = read_machine()
     client = await start_engine(wish)
@@ -51,22 +59,24 @@ async def prepare(path: str, wish: Wish, pairs: Sequence[Pair], context: int) ->
         context = min(context, plan.choice.context_length)
         least = min(LEAST_LENGTH, plan.choice.context_length // 2)
         while context - BRANCH_TOKENS >= least:
-            reference, *candidates = _openings(path, wish, plan, pairs, context)
-            if await _fit_together(client, plan, [reference, *candidates]):
-                return Lineup(ground, reference, tuple(candidates), context)
-            if len(pairs) > 1:
-                # Shorter texts are for a pair that fits no other way, not for its company.
-                raise Unavailable(
-                    "Contexts of all these KV types do not fit at once; "
-                    "test fewer of them in one run, or give more --memory."
-                )
+            reference, candidates = _openings(path, wish, plan, pairs, context)
+            room = await _Room.beside(client, plan, [reference, *candidates.values()])
+            for lineups in _lineups(reference, candidates):
+                if all(map(room.holds, lineups)):
+                    return Prepared(ground, context, lineups)
             context //= 2
     finally:
         await client.close()
     raise Unavailable(
-        f"An {pair_name(REFERENCE)} context and one of {pair_name(pairs[0])} "
-        "do not fit at once; give more --memory, or validate a smaller model."
+        f"A {pair_name(REFERENCE)} context and another do not fit at once; "
+        "give more --memory, or validate a smaller model."
     )
+
+
+def _lineups(reference: Opening, candidates: dict[Pair, Opening]) -> Iterator[tuple[Lineup, ...]]:
+    """What to try, best first: all at once compute the reference once."""
+    yield (Lineup(reference, candidates),)
+    yield tuple(Lineup(reference, {pair: one}) for pair, one in candidates.items())
 
 
 def _wish(wish: Wish, pairs: Sequence[Pair]) -> Wish:
@@ -77,8 +87,8 @@ def _wish(wish: Wish, pairs: Sequence[Pair]) -> Wish:
 
 def _openings(
     path: str, wish: Wish, plan: MemoryPlan, pairs: Sequence[Pair], context: int
-) -> Iterator[Opening]:
-    """The reference, then a candidate for each pair."""
+) -> tuple[Opening, dict[Pair, Opening]]:
+    """The reference, and a candidate for each pair."""
     cells = padded(context)
     reference = replace(
         plan.choice,
@@ -92,38 +102,47 @@ def _openings(
         kv_type_k=REFERENCE[0],
         kv_type_v=REFERENCE[1],
     )
-    yield Opening(path, reference, use_mmap=wish.use_mmap)
-    for pair in pairs:
-        choice = replace(reference, kv_type_k=pair[0], kv_type_v=pair[1])
-        if pair == REFERENCE:
-            # Computed in other pieces it shows what rounding alone does.
-            choice = replace(choice, ubatch=min(choice.ubatch, OTHER_PIECES))
-        yield Opening(path, choice, use_mmap=wish.use_mmap)
+    choices = {pair: replace(reference, kv_type_k=pair[0], kv_type_v=pair[1]) for pair in pairs}
+    if REFERENCE in choices:
+        choices[REFERENCE] = replace(reference, ubatch=min(reference.ubatch, OTHER_PIECES))
+    return Opening(path, reference, wish.use_mmap), {
+        pair: Opening(path, choice, wish.use_mmap) for pair, choice in choices.items()
+    }
 
 
-async def _fit_together(
-    client: EngineClient, plan: MemoryPlan, openings: Sequence[Opening]
-) -> bool:
-    """Whether all contexts fit beside one set of weights, on every device."""
-    allocations = [await _allocation(client, opening) for opening in openings]
-    for device in plan.devices:
-        weights = sum(
-            line.bytes
-            for line in plan.lines
-            if line.device == device.id and line.label in ("weights", "runtime")
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What contexts take, and what there is for them, by device."""
+
+    taken: dict[Opening, Counter[str]]
+    """Bytes of each context, without weights."""
+    left: dict[str, int]
+    """Bytes beside one copy of the weights."""
+
+    @classmethod
+    async def beside(
+        cls, client: EngineClient, plan: MemoryPlan, openings: Sequence[Opening]
+    ) -> _Room:
+        taken = {opening: await _taken(client, opening) for opening in openings}
+        left = {device.id: device.budget_bytes for device in plan.devices}
+        for line in plan.lines:
+            if line.label in ("weights", "runtime"):
+                left[line.device] -= line.bytes
+        return cls(taken, left)
+
+    def holds(self, lineup: Lineup) -> bool:
+        contexts = [lineup.reference, *lineup.candidates.values()]
+        return all(
+            sum(self.taken[context][device] for context in contexts) <= left
+            for device, left in self.left.items()
         )
-        contexts = sum(
-            buffer.bytes
-            for allocation in allocations
-            for buffer in allocation.buffers
-            if buffer.device == device.id and buffer.label != "weights"
-        )
-        if weights + contexts > device.budget_bytes:
-            return False
-    return True
 
 
-async def _allocation(client: EngineClient, opening: Opening) -> Allocation:
+async def _taken(client: EngineClient, opening: Opening) -> Counter[str]:
     reply = await client.call(lambda call: DryRun(call, opening))
     assert isinstance(reply, DryRunDone)
-    return reply.allocation
+    taken = Counter[str]()
+    for buffer in reply.allocation.buffers:
+        if buffer.label != "weights":
+            taken[buffer.device] += buffer.bytes
+    return taken

@@ -5,9 +5,10 @@ An interrupted run goes on where it was: what each trial measured is kept beside
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TypeAlias
 
 from edgekv.budget.kv_types import Pair
@@ -16,14 +17,15 @@ from edgekv.core.comparison import Compare, Compared, Likeness, OpenComparison, 
 from edgekv.core.frames import Tokenize, Tokens
 from edgekv.core.request import Segment, TextPrompt, Token
 from edgekv.quality.gate import is_settled, objections
+from edgekv.quality.kept_trials import KeptTrials
 from edgekv.quality.measures import Measured, together
 from edgekv.quality.passages import ask
 from edgekv.quality.trials import QUICK_LENGTH, Trial, trials
-from edgekv.quality.unfinished import Unfinished
-from edgekv.quality.verdicts import Subject, Verdict, Verdicts
+from edgekv.quality.verdicts import REFERENCE, Subject, Verdict, Verdicts
 from edgekv.service.engine_client import EngineClient
 from edgekv.service.lineup import BRANCH_TOKENS, Lineup, prepare
 from edgekv.service.planning import subject_of
+from edgekv.service.remote_workers import Workers
 from edgekv.service.stages import Stage
 
 LONGEST = 16_384
@@ -38,7 +40,7 @@ class Scope:
     """What a run of the gate covers."""
 
     pairs: tuple[Pair, ...]
-    """KV types, each pair once. f16 itself shows what rounding alone does."""
+    """KV types, each pair once, and none the reference."""
     quick: bool = False
     longest: int = LONGEST
     """Tokens of the longest conversation, as far as the model and memory go."""
@@ -56,73 +58,90 @@ class Validation:
     def __init__(self, path: str, wish: Wish, scope: Scope, verdicts: Verdicts) -> None:
         """Wishes for KV types are the scope's, not the wish's."""
         self._path, self._wish, self._scope, self._verdicts = path, wish, scope, verdicts
-        self._unfinished = Unfinished(verdicts.folder / "unfinished")
-        self._measured: dict[Pair, Measured] = {pair: Measured() for pair in scope.pairs}
-        self._longest = dict.fromkeys(scope.pairs, 0)
+        self._kept = KeptTrials(verdicts.folder / "trials")
+        # That of the reference is what rounding alone does.
+        self._measured = dict.fromkeys((REFERENCE, *scope.pairs), Measured())
+        self._longest: dict[Pair, int] = {}
 
     async def run(self, on_stage: Callable[[Stage], None]) -> tuple[Verdict, ...]:
         """Measure and judge, and keep the verdicts: one a pair, in the order of the scope.
 
-        Raises `ModelError`, `DoesNotFit`, `EngineDied`, `Unavailable` if the contexts do not fit
+        Raises `ModelError`, `DoesNotFit`, `EngineDied`, `Unavailable` if not even two contexts fit
         at once, and `OSError` if a verdict cannot be written.
         """
         on_stage(Stage(0, 0, "planning memory"))
-        scope = self._scope
-        lineup = await prepare(self._path, self._wish, scope.pairs, scope.context)
-        subject = subject_of(lineup.ground.described)
-        todo = trials(lineup.context - BRANCH_TOKENS, quick=scope.quick)
-        async with _comparing(lineup) as comparing:
-            for number, trial in enumerate(todo):
-                stage = Stage(number, len(todo), f"{trial.length:,} tokens")
-                await self._try(comparing, subject, trial, _teller(on_stage, stage))
+        pairs = (REFERENCE, *self._scope.pairs)
+        prepared = await prepare(self._path, self._wish, pairs, self._scope.context)
+        subject = subject_of(prepared.ground.described)
+        todo = trials(prepared.context - BRANCH_TOKENS, quick=self._scope.quick)
+        num_stages = len(prepared.lineups) * len(todo)
+        done = count()
+        for lineup in prepared.lineups:
+            async with _comparing(lineup, prepared.ground.workers) as comparing:
+                for trial in todo:
+                    stage = Stage(next(done), num_stages, f"{trial.length:,} tokens")
+                    await self._try(comparing, subject, trial, _teller(on_stage, stage))
         on_stage(Stage(0, 0, ""))
-        name = lineup.ground.described.facts.name
-        return tuple(self._judge(subject, name, pair) for pair in scope.pairs)
+        name = prepared.ground.described.facts.name
+        return tuple(self._judge(subject, name, pair) for pair in self._scope.pairs)
 
     async def _try(
         self, comparing: _Comparing, subject: Subject, trial: Trial, on_progress: Hear
     ) -> None:
         on_progress(0.0)
-        missing: list[Pair] = []
-        for pair, measured in self._measured.items():
-            if is_settled(measured) and not self._scope.every_length:
-                continue
+        wanted = self._wanted(comparing.pairs)
+        for pair in wanted:
             self._longest[pair] = trial.length + BRANCH_TOKENS
-            if (before := self._unfinished.of(subject, pair, trial)) is None:
-                missing.append(pair)
-            else:
-                self._measured[pair] = together((measured, before))
+        missing = [pair for pair in wanted if not self._recall(subject, pair, trial)]
         if not missing:
             return
         asked = await ask(trial, comparing.tokenise)
-        numbers = tuple(map(self._scope.pairs.index, missing))
-        found = await comparing.compare(asked.passage, numbers, on_progress)
+        found = await comparing.compare(asked.passage, missing, on_progress)
         for pair, likenesses in zip(missing, found, strict=True):
-            measured = asked.measured(likenesses)
-            self._unfinished.keep(subject, pair, trial, measured)
-            self._measured[pair] = together((self._measured[pair], measured))
+            self._kept.keep(subject, pair, trial, asked.measured(likenesses))
+            self._recall(subject, pair, trial)
+
+    def _wanted(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Those that longer texts may still decide on, and the noise to judge them by."""
+        if all(self._is_settled(pair) for pair in self._scope.pairs):
+            return []
+        return [pair for pair in pairs if not self._is_settled(pair)]
+
+    def _is_settled(self, pair: Pair) -> bool:
+        if pair == REFERENCE:
+            return False
+        noise = self._measured[REFERENCE]
+        return not self._scope.every_length and is_settled(self._measured[pair], noise)
+
+    def _recall(self, subject: Subject, pair: Pair, trial: Trial) -> bool:
+        """Take over what a trial measured, if it is kept."""
+        kept = self._kept.of(subject, pair, trial)
+        if kept is not None:
+            self._measured[pair] = together((self._measured[pair], kept))
+        return kept is not None
 
     def _judge(self, subject: Subject, model: str, pair: Pair) -> Verdict:
-        measured = self._measured[pair]
+        measured, noise = self._measured[pair], self._measured[REFERENCE]
         verdict = Verdict(
             *pair,
             self._scope.quick,
-            objections(measured),
+            objections(measured, noise),
             self._longest[pair],
             measured,
             model,
             subject.computed_by,
+            noise,
         )
         self._verdicts.keep(subject, verdict)
-        self._unfinished.drop(subject, pair)
+        self._kept.drop(subject, pair)
         return verdict
 
 
 class _Comparing:
     """The process that has a lineup open."""
 
-    def __init__(self, client: EngineClient) -> None:
-        self._client = client
+    def __init__(self, client: EngineClient, pairs: Sequence[Pair]) -> None:
+        self._client, self.pairs = client, tuple(pairs)
 
     async def tokenise(self, text: str) -> tuple[Token, ...]:
         prompt = TextPrompt((Segment(text, control=False),))
@@ -131,8 +150,9 @@ class _Comparing:
         return reply.tokens
 
     async def compare(
-        self, passage: Passage, candidates: tuple[int, ...], on_progress: Hear
+        self, passage: Passage, pairs: Sequence[Pair], on_progress: Hear
     ) -> tuple[tuple[Likeness, ...], ...]:
+        candidates = tuple(map(self.pairs.index, pairs))
         reply = await self._client.call(
             lambda call: Compare(call, passage, candidates), on_progress
         )
@@ -141,11 +161,12 @@ class _Comparing:
 
 
 @asynccontextmanager
-async def _comparing(lineup: Lineup) -> AsyncIterator[_Comparing]:
-    client = await EngineClient.start(command="comparison", workers=lineup.ground.workers)
+async def _comparing(lineup: Lineup, workers: Workers) -> AsyncIterator[_Comparing]:
+    client = await EngineClient.start(command="comparison", workers=workers)
+    candidates = tuple(lineup.candidates.values())
     try:
-        await client.call(lambda call: OpenComparison(call, lineup.reference, lineup.candidates))
-        yield _Comparing(client)
+        await client.call(lambda call: OpenComparison(call, lineup.reference, candidates))
+        yield _Comparing(client, tuple(lineup.candidates))
     finally:
         await client.close()
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from edgekv.cli.main import run
+
 pytestmark = pytest.mark.llama
 
 
@@ -39,3 +41,10 @@ def test_two_bits_are_refused_eight_are_trusted_and_the_plan_knows(
     assert "q2_0 is refused by the gate on this model" in planned.stdout
     planned = edgekv(tmp_path, "plan", str(starter_model), "--kv-type", "q8_0")
     assert "q8_0 passed the quick check on this model" in planned.stdout
+
+
+def test_f16_is_not_compared_with_itself(
+    starter_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", str(starter_model), "--kv-type", "f16"]) == 1
+    assert "name another type" in capsys.readouterr().err

@@ -145,8 +145,11 @@ class Bench:
         (verdict,) = await self.run_all(scope, wish)
         return verdict
 
-    def kept(self) -> list[Path]:
-        return sorted(path for path in self.verdicts.folder.rglob("*") if path.is_file())
+    def verdict_files(self) -> list[Path]:
+        return sorted(self.verdicts.folder.glob("*.json"))
+
+    def trial_files(self) -> list[Path]:
+        return sorted(self.verdicts.folder.glob("trials/*/*.json"))
 
 
 @pytest.fixture
@@ -168,8 +171,9 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 async def test_a_type_that_changes_nothing_passes_and_the_verdict_is_kept(bench: Bench) -> None:
     verdict = await bench.run()
     assert verdict.passed
-    (path,) = bench.kept()
-    assert path.name.endswith("-q8_0-q8_0.json"), "and nothing unfinished is left"
+    (path,) = bench.verdict_files()
+    assert path.name.endswith("-q8_0-q8_0.json")
+    assert all("f16-f16" in path.parent.name for path in bench.trial_files()), "only the noise"
     assert [passage.shared_length > 0 for passage in bench.library.passages] == [True] * 4
 
 
@@ -192,19 +196,20 @@ async def test_an_interrupted_run_goes_on_where_it_was(bench: Bench) -> None:
     bench.library.dies_after = 2
     with pytest.raises(EngineDied):
         await bench.run()
-    assert len(bench.kept()) == 2, "what two trials measured, and no verdict"
+    assert len(bench.trial_files()) == 2 * 2, "what two trials measured of the type and of f16"
+    assert bench.verdict_files() == []
     bench.library.dies_after = None
     verdict = await bench.run()
     assert len(bench.library.passages) == 4
     assert len(verdict.measured.prose) == 4
-    assert len(bench.kept()) == 1
+    assert len(bench.verdict_files()) == 1
 
 
 async def test_a_torn_file_of_an_interrupted_run_is_measured_again(bench: Bench) -> None:
     bench.library.dies_after = 2
     with pytest.raises(EngineDied):
         await bench.run()
-    torn = bench.kept()[0]
+    torn = bench.trial_files()[-1]
     torn.write_bytes(torn.read_bytes()[:-9])
     bench.library.dies_after = None
     assert (await bench.run()).passed
@@ -219,21 +224,21 @@ async def test_progress_tells_of_every_trial_and_how_far_it_is(bench: Bench) -> 
 
 
 async def test_several_types_read_the_same_texts_at_once(bench: Bench) -> None:
-    verdicts = await bench.run_all(Scope((Q8, Q4, F16), longest=4096))
-    assert [verdict.pair for verdict in verdicts] == [Q8, Q4, F16]
-    assert [pairs for _, pairs in bench.library.asked] == [[Q8, Q4, F16]] * 4
-    assert len(bench.kept()) == 3
+    verdicts = await bench.run_all(BOTH)
+    assert [verdict.pair for verdict in verdicts] == [Q4, Q8]
+    assert [pairs for _, pairs in bench.library.asked] == [[F16, Q4, Q8]] * 4
+    assert len(bench.verdict_files()) == 2
 
 
 async def test_a_type_that_a_short_text_has_refused_reads_no_longer_ones(bench: Bench) -> None:
     bench.library.harms[Q4] = a_little
     bad, good = await bench.run_all(BOTH)
     assert (bad.passed, good.passed) == (False, True)
-    assert [pairs for _, pairs in bench.library.asked] == [[Q4, Q8], [Q8], [Q8], [Q8]]
+    assert [pairs for _, pairs in bench.library.asked] == [[F16, Q4, Q8], *[[F16, Q8]] * 3]
     assert (bad.longest, good.longest) == (512 + BRANCH_TOKENS, 4096)
     bench.library.asked.clear()
     bad, _ = await bench.run_all(replace(BOTH, every_length=True))
-    assert [pairs for _, pairs in bench.library.asked] == [[Q4, Q8]] * 4
+    assert [pairs for _, pairs in bench.library.asked] == [[Q4, Q8]] * 4, "the noise is known"
     assert not bad.passed
 
 
@@ -244,15 +249,27 @@ async def test_a_run_with_more_types_takes_over_what_fewer_have_measured(bench: 
     bench.library.dies_after = None
     bench.library.asked.clear()
     await bench.run_all(BOTH)
-    assert [pairs for _, pairs in bench.library.asked] == [[Q4], [Q4], [Q4, Q8], [Q4, Q8]]
+    assert [pairs for _, pairs in bench.library.asked] == [[Q4], [Q4], *[[F16, Q4, Q8]] * 2]
 
 
-async def test_f16_is_compared_with_itself_in_other_pieces(bench: Bench) -> None:
-    assert (await bench.run(Scope((F16,), longest=4096))).passed
-    (candidate,) = bench.library.candidates
+async def test_the_noise_is_f16_in_other_pieces_and_is_measured_once_for_all_runs(
+    bench: Bench,
+) -> None:
+    await bench.run()
+    noise, _ = bench.library.candidates
     reference = bench.library.reference
-    assert candidate.choice.ubatch < reference.choice.ubatch
-    assert structs.replace(candidate.choice, ubatch=reference.choice.ubatch) == reference.choice
+    assert noise.choice.ubatch < reference.choice.ubatch
+    assert structs.replace(noise.choice, ubatch=reference.choice.ubatch) == reference.choice
+    bench.library.asked.clear()
+    await bench.run(replace(GATE, pairs=(Q4,)))
+    assert [pairs for _, pairs in bench.library.asked] == [[Q4]] * 4
+
+
+async def test_a_type_is_held_against_the_noise_of_its_own_model(bench: Bench) -> None:
+    bench.library.harms |= {Q8: a_little, F16: a_little}
+    verdict = await bench.run()
+    assert verdict.passed
+    assert verdict.noise.prose == verdict.measured.prose
 
 
 async def test_both_contexts_must_fit_at_once(bench: Bench) -> None:
@@ -264,11 +281,12 @@ async def test_both_contexts_must_fit_at_once(bench: Bench) -> None:
     assert "do not fit at once; give more" in str(refusal.value)
 
 
-async def test_types_that_fit_one_by_one_are_not_given_shorter_texts_together(
+async def test_where_memory_is_too_short_for_all_types_at_once_they_are_tested_one_by_one(
     bench: Bench,
 ) -> None:
     bench.engine.bytes_per_cell = 64 * 1024
-    enough_for_one = Wish(context_length=1024, slots=1, memory_bytes=300_000_000)
-    assert (await bench.run(wish=enough_for_one)).passed
-    with pytest.raises(Unavailable, match="test fewer of them in one run"):
-        await bench.run_all(Scope((Q8, Q4, F16)), wish=enough_for_one)
+    short = Wish(context_length=1024, slots=1, memory_bytes=300_000_000)
+    verdicts = await bench.run_all(Scope((Q8, Q4)), wish=short)
+    assert [verdict.pair for verdict in verdicts] == [Q8, Q4]
+    assert [pairs for _, pairs in bench.library.asked] == [[F16]] * 2 + [[Q8]] * 2 + [[Q4]] * 2
+    assert {verdict.longest for verdict in verdicts} == {1024}

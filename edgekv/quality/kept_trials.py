@@ -1,4 +1,4 @@
-"""What the trials of an interrupted run measured, so that the next run goes on from there."""
+"""What trials measured, in files: of interrupted runs, and of f16 itself for every run to come."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import msgspec
 from edgekv.budget.kv_types import Pair
 from edgekv.quality.measures import Measured
 from edgekv.quality.trials import Trial
-from edgekv.quality.verdicts import Subject
+from edgekv.quality.verdicts import SCHEMA, Subject
 
 
-class Unfinished:
+class KeptTrials:
     """A folder a model and pair of KV types, a file a trial."""
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +38,7 @@ class Unfinished:
         shutil.rmtree(self._of_pair(subject, pair), ignore_errors=True)
 
     def _of_pair(self, subject: Subject, pair: Pair) -> Path:
-        return self._folder / f"{subject.key}-{pair[0]}-{pair[1]}"
+        return self._folder / f"{SCHEMA}-{subject.key}-{pair[0]}-{pair[1]}"
 
     def _path(self, subject: Subject, pair: Pair, trial: Trial) -> Path:
         return self._of_pair(subject, pair) / f"{trial.name}.json"
