@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import signal
 from collections.abc import Callable
+from typing import TypeAlias
 
 from edgekv.core.events import StreamEvent
 from edgekv.core.frames import (
@@ -26,7 +28,7 @@ from edgekv.core.frames import (
 )
 from edgekv.core.look import EngineLook
 from edgekv.core.request import RequestId
-from edgekv.errors import EngineDied
+from edgekv.errors import EngineDied, Unavailable
 from edgekv.service.engine_log import EngineLog
 from edgekv.service.own_command import own_command
 from edgekv.service.remote_workers import NO_WORKERS, Workers
@@ -53,7 +55,9 @@ class Interrupted(Exception):
     """The model is being opened in another way; the request goes on there."""
 
 
-EventQueue = asyncio.Queue[StreamEvent | EngineDied | Interrupted]
+Death: TypeAlias = EngineDied | Unavailable
+"""Why a process can take no more frames; `Unavailable` if another would end in the same way."""
+EventQueue = asyncio.Queue[StreamEvent | Death | Interrupted]
 
 
 class EngineClient:
@@ -80,8 +84,7 @@ class EngineClient:
         self._reading = asyncio.create_task(self._read())
         self.snapshot = Snapshot()
         self.rhythm = Rhythm()
-        self.death: EngineDied | None = None
-        """Why the process can take no more frames."""
+        self.death: Death | None = None
 
     @classmethod
     async def start(
@@ -129,7 +132,7 @@ class EngineClient:
     ) -> Reply:
         """Send a command made from a fresh call number; returns its reply.
 
-        Raises the error of a refusal, or `EngineDied`.
+        Raises the error of a refusal, or a `Death`.
         """
         if self.death is not None:
             raise self.death
@@ -216,14 +219,22 @@ class EngineClient:
             future.set_result(frame)
 
     def _die(self, exit_code: int) -> None:
-        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
-        if self._is_hung:
-            how = f"no sign of life for {self._seconds_of_silence:g} seconds"
-        self.death = EngineDied(
-            f"The engine process ended ({how}); send the request again and it starts anew."
-        )
+        self.death = self._cause(exit_code)
         for future in self._replies.values():
             if not future.done():
                 future.set_exception(self.death)
         for queue in self._streams.values():
             queue.put_nowait(self.death)
+
+    def _cause(self, exit_code: int) -> Death:
+        if exit_code == -signal.SIGILL:
+            return Unavailable(
+                "llama.cpp was built for another processor than this one; "
+                "'edgekv doctor' says what mends it."
+            )
+        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+        if self._is_hung:
+            how = f"no sign of life for {self._seconds_of_silence:g} seconds"
+        return EngineDied(
+            f"The engine process ended ({how}); send the request again and it starts anew."
+        )

@@ -17,7 +17,7 @@ from edgekv.core.events import Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Cancel, Describe, Described, Open, Submit
 from edgekv.core.plan import Choice, Opening
 from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt
-from edgekv.errors import EngineDied, ModelError
+from edgekv.errors import EngineDied, ModelError, Unavailable
 from edgekv.kv.swap import FEWEST_CELLS
 from edgekv.service.engine_client import EngineClient, EventQueue
 
@@ -125,12 +125,24 @@ def test_a_call_that_the_engine_dies_of_is_answered(starter_model: Path) -> None
     with_client(use)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="such an end is a signal elsewhere")
+def test_an_engine_for_another_processor_is_not_taken_for_a_broken_model(
+    starter_model: Path,
+) -> None:
+    async def use(client: EngineClient) -> None:
+        asked = asyncio.create_task(client.call(lambda call: Describe(call, str(starter_model))))
+        os.kill(client.pid, signal.SIGILL)
+        with pytest.raises(Unavailable, match=r"built for another processor .* 'edgekv doctor'"):
+            await asked
+
+    with_client(use)
+
+
 def test_a_hung_engine_is_killed_when_it_owes_an_answer(starter_model: Path) -> None:
     async def run() -> None:
-        client = await EngineClient.start(seconds_of_silence=5)
-        await open_model(client, starter_model)
+        client = await EngineClient.start(seconds_of_silence=1)
         os.kill(client.pid, signal.SIGSTOP)
-        with pytest.raises(EngineDied, match="no sign of life for 5 seconds"):
+        with pytest.raises(EngineDied, match="no sign of life for 1 seconds"):
             await client.call(lambda call: Describe(call, str(starter_model)))
         await client.close()
 
