@@ -6,6 +6,7 @@ tenfold from model to model. docs/kv-quality.md gives the reasons and the noise 
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +16,8 @@ MOST_LOST = 0.05
 """Part of the answers that f16 finds and the KV type loses, those that it gains taken off."""
 MOST_FALL = 0.25
 """Nats that the log-probability of a right answer may fall by, on average."""
+STANDARD_ERRORS = 2
+"""By so many rounding alone moves an average one time in forty upwards."""
 MOST_DIVERGENCE = 0.02
 """Nats a token, on average of all prose at one length."""
 MOST_P99_DIVERGENCE = 0.3
@@ -62,6 +65,14 @@ def perplexity_limit(noise: ProseScore) -> float:
     return MOST_PERPLEXITY_RATIO * max(ratio, 1 / ratio)
 
 
+def fall_limit(noise: Sequence[NeedleScore]) -> float:
+    """Of an average over as many answers. Rounding moves an answer up or down by more than a type
+    may, where a model is not sure of it; that averages out, but for its standard error.
+    """
+    root_mean_square = math.sqrt(statistics.fmean(score.fall**2 for score in noise))
+    return MOST_FALL + STANDARD_ERRORS * root_mean_square / math.sqrt(len(noise))
+
+
 def _retrieval(
     words: str, scores: Sequence[NeedleScore], noise: Sequence[NeedleScore]
 ) -> Iterator[str]:
@@ -70,13 +81,9 @@ def _retrieval(
     # One answer is chance: rounding alone turns a tie.
     if lost - gained > max(1, int(MOST_LOST * len(scores))):
         yield f"it loses {lost} of {len(scores)} {words} that f16 finds, and gains {gained}"
-    fall, limit = _fall(scores), MOST_FALL + abs(_fall(noise))
-    if fall > limit:
+    fall = statistics.fmean(score.fall for score in scores)
+    if fall > (limit := fall_limit(noise)):
         yield f"right {words} are {fall:.2f} nats less likely on average, more than {limit:.2f}"
-
-
-def _fall(scores: Sequence[NeedleScore]) -> float:
-    return statistics.fmean(s.reference_logprob - s.logprob for s in scores)
 
 
 def _diverging(measured: Measured, noise: Measured) -> Iterator[str]:

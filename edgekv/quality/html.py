@@ -95,7 +95,7 @@ def _verdict_row(verdict: Verdict) -> str:
 
 def _summary_row(name: str, word: str, measured: Measured) -> str:
     needles, prose = measured.needles, measured.prose
-    fall = fmean(score.reference_logprob - score.logprob for score in needles)
+    fall = fmean(score.fall for score in needles)
     cells = (
         escape(name),
         word,
@@ -160,7 +160,7 @@ def _heat_map(verdict: Verdict, *, as_json: bool) -> str:
 
 
 def _cell(score: NeedleScore) -> str:
-    fall = round(score.reference_logprob - score.logprob, 2) or 0.0
+    fall = round(score.fall, 2) or 0.0
     marks = "".join("&#10003;" if ok else "&#10007;" for ok in (score.reference_exact, score.exact))
     return f'<td class="cell" style="background: {_shade(fall)}">{fall:+.2f} {marks}</td>'
 

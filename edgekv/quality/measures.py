@@ -24,6 +24,11 @@ class NeedleScore(msgspec.Struct, frozen=True):
     """Whether the right answer is what greedy decoding would write."""
     exact: bool
 
+    @property
+    def fall(self) -> float:
+        """Nats by which the right answer got less likely."""
+        return self.reference_logprob - self.logprob
+
 
 class ProseScore(msgspec.Struct, frozen=True):
     """How prose is predicted after so many tokens."""

@@ -51,5 +51,5 @@ def _retrieval(length: int, scores: list[NeedleScore]) -> str:
         asked = [score for score in scores if score.as_json is as_json]
         before, after = sum(s.reference_exact for s in asked), sum(s.exact for s in asked)
         cells.append(f" {f'{before} of {len(asked)}':<9} {f'{after} of {len(asked)}':<9}")
-    fall = fmean(score.reference_logprob - score.logprob for score in scores)
+    fall = fmean(score.fall for score in scores)
     return "".join(cells) + f" {fall:.3f} nats"

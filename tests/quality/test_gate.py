@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from edgekv.core.comparison import Likeness
-from edgekv.quality.gate import is_settled, objections
+from edgekv.quality.gate import MOST_FALL, fall_limit, is_settled, objections
 from edgekv.quality.measures import (
     Measured,
     NeedleScore,
@@ -105,10 +106,16 @@ def test_what_rounding_does_as_well_is_not_held_against_a_type() -> None:
 
 
 def test_answers_that_rounding_makes_less_likely_too_are_allowed_for() -> None:
-    noise = Measured((*needles(8, fall=0.2), *needles(8, as_json=True)), (QUIET,))
-    assert objections(measured(*needles(8, fall=0.4)), noise) == ()
-    (objection,) = objections(measured(*needles(8, fall=0.5)), noise)
-    assert "0.50 nats less likely on average, more than 0.45" in objection
+    up_and_down = (*needles(4, fall=0.4), *needles(4, fall=-0.4))
+    noise = Measured((*up_and_down, *needles(8, as_json=True)), (QUIET,))
+    assert objections(measured(*needles(8, fall=0.5)), noise) == ()
+    (objection,) = objections(measured(*needles(8, fall=0.6)), noise)
+    assert "0.60 nats less likely on average, more than 0.53" in objection
+
+
+def test_the_more_answers_there_are_the_less_is_put_down_to_rounding() -> None:
+    few, many = needles(4, fall=0.4), needles(64, fall=0.4)
+    assert fall_limit(many) - MOST_FALL == pytest.approx((fall_limit(few) - MOST_FALL) / 4)
 
 
 def test_bad_prose_settles_a_refusal_and_lost_answers_do_not() -> None:
