@@ -222,7 +222,9 @@ class LlamaLibrary:
         self._adapters(header, model, opening).apply(context.handle)
         formulas = _formulas(header, context, opening.choice)
         answers = allocation.measured(context.handle, [*model_log, *lines], formulas)
-        return context, allocation.without_gaps(answers, header.spread_bytes)
+        keeps_output = Placement.of(opening.choice).keeps_output
+        tensor_bytes = header.tensor_bytes if keeps_output else header.spread_bytes
+        return context, allocation.without_gaps(answers, tensor_bytes)
 
     def _adapters(self, header: Header, model: LlamaModel, opening: Opening) -> LoadedAdapters:
         """Those of the opening, loaded once for all contexts of a model."""

@@ -20,6 +20,10 @@ ALL_LAYERS = -1
 
 _EXPERTS = rb"blk\.%d\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 """The tensors that llama.cpp's own --n-cpu-moe means."""
+_OUTPUT = rb"^(output|token_embd)\.weight$"
+"""What turns the last layer's result into a score for each word; in some models, what also turns
+words into the first layer's.
+"""
 
 
 class Placement(NamedTuple):
@@ -32,6 +36,13 @@ class Placement(NamedTuple):
     """
     worker_layers: tuple[int, ...] = ()
     """How many of `gpu_layers` go to each device of a worker."""
+
+    @property
+    def keeps_output(self) -> bool:
+        """Whether the output stays here though the layers before it are on workers: one number
+        for each word of the vocabulary is much more to send than what a layer hands on.
+        """
+        return 0 < self.gpu_layers == sum(self.worker_layers)
 
     @classmethod
     def of(cls, choice: Choice) -> Placement:
@@ -46,7 +57,7 @@ class Override(ctypes.Structure):
 
 def place(params: api.llama_model_params, placement: Placement) -> tuple[object, ...]:
     """Fill in `params`. What is returned must live as long as the model."""
-    overrides = experts_on_host(placement.host_experts)
+    overrides = _overrides(placement)
     params.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
     params.n_gpu_layers = placement.gpu_layers
     if placement.gpu_layers == 0:
@@ -96,11 +107,15 @@ def split_of(layers: Sequence[float]) -> list[float]:
     return [border - before for before, border in zip([0.0, *borders], borders, strict=False)]
 
 
-def experts_on_host(num_layers: int) -> ctypes.Array[Override]:
-    """An override for each layer, and an empty one that ends them."""
+def _overrides(placement: Placement) -> ctypes.Array[Override]:
+    """One for each pattern of tensors that stay here, and an empty one that ends them."""
     lib.ggml_backend_cpu_buffer_type.restype = ctypes.c_void_p
     on_host = lib.ggml_backend_cpu_buffer_type()
-    overrides = (Override * (num_layers + 1))()
-    for layer in range(num_layers):
-        overrides[layer] = Override(_EXPERTS % layer, on_host)
-    return overrides
+    patterns = kept_here(placement)
+    return (Override * (len(patterns) + 1))(*(Override(one, on_host) for one in patterns))
+
+
+def kept_here(placement: Placement) -> list[bytes]:
+    """Patterns of tensors that are not where their layers are."""
+    patterns = [_EXPERTS % layer for layer in range(placement.host_experts)]
+    return [*patterns, _OUTPUT] if placement.keeps_output else patterns

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from edgekv.core.plan import Opening
 from edgekv.llama.backend import LlamaLibrary
-from edgekv.llama.placement import Placement, experts_on_host
+from edgekv.llama.placement import Placement, kept_here
 from edgekv.service.own_command import own_command
 from tests import tiny_models
 from tests.llama.test_adapters import SMALL, logits
@@ -26,7 +26,7 @@ def mixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_experts_of_the_first_layers_are_meant_and_nothing_else(mixture: Path) -> None:
-    patterns = [one.pattern.decode() for one in experts_on_host(2) if one.pattern]
+    patterns = [one.decode() for one in kept_here(Placement(99, host_experts=2))]
     names = [tensor.name for tensor in GGUFReader(mixture).tensors]
     meant = {name for name in names if any(re.search(one, name) for one in patterns)}
     assert meant == {

@@ -66,6 +66,7 @@ def test_logits_are_the_same_wherever_layers_are(
 def test_a_dry_run_foresees_every_byte_on_every_worker(
     library: LlamaLibrary, starter_model: Path
 ) -> None:
+    weight_bytes = library.describe(str(starter_model)).weight_bytes
     for worker_layers in PLACES:
         opening = Opening(str(starter_model), placed(worker_layers))
         foreseen = library.dry_run(opening)
@@ -73,6 +74,7 @@ def test_a_dry_run_foresees_every_byte_on_every_worker(
         taken = [lent - free for lent, free in zip(LENT, free_bytes(library), strict=True)]
         backend.close()
         assert _sizes(foreseen) == _sizes(allocated)
+        assert foreseen.total("weights") == weight_bytes, "a tensor is nowhere, or twice"
         for number, layers in enumerate(worker_layers):
             on_worker = _bytes_on(allocated, f"RPC{number}")
             assert (on_worker > 0) is (layers > 0)
@@ -125,3 +127,9 @@ def test_a_split_gives_each_device_its_whole_layers_however_sums_are_rounded() -
 
 def test_a_placement_says_what_each_worker_holds() -> None:
     assert Placement.of(placed((2, 3))) == Placement(5, 0, (2, 3))
+
+
+def test_scores_are_computed_here_unless_a_graphics_device_does_it() -> None:
+    assert Placement.of(placed((2, 3))).keeps_output
+    assert not Placement.of(replace(placed((2, 3)), gpu_layers=9)).keeps_output
+    assert not Placement.of(SMALL).keeps_output
