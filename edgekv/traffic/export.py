@@ -13,7 +13,12 @@ from collections.abc import Callable
 from edgekv.core.plan import MemoryPlan
 
 PORT = 8642
-GIB = 1024**3
+MIB, GIB = 1024**2, 1024**3
+LLAMA_SERVER_TYPES = frozenset(
+    {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"}
+)
+"""Of keys and values."""
+NEAREST_TYPE = "q4_0"
 
 
 def llama_server(plan: MemoryPlan) -> str:
@@ -23,21 +28,34 @@ def llama_server(plan: MemoryPlan) -> str:
         *("--ctx-size", str(choice.cells)),
         *("--parallel", str(choice.slots)),
         "--kv-unified",
-        *("--cache-type-k", choice.kv_type_k),
-        *("--cache-type-v", choice.kv_type_v),
+        *("--kv-unified-per-slot", str(choice.context_length)),
+        *("--cache-type-k", _llama_server_type(choice.kv_type_k)),
+        *("--cache-type-v", _llama_server_type(choice.kv_type_v)),
         *("--flash-attn", "on" if choice.flash_attention else "off"),
         *("--batch-size", str(choice.batch)),
         *("--ubatch-size", str(choice.ubatch)),
         *("--n-gpu-layers", str(choice.gpu_layers)),
         *("--threads", str(choice.threads)),
         *(("--swa-full",) if choice.swa_full else ()),
+        *(("--n-cpu-moe", str(choice.host_experts)) if choice.host_experts else ()),
+        # Unless told, it takes 8 GiB.
+        *("--cache-ram", str(choice.host_cache_bytes // MIB)),
         *("--port", str(PORT)),
     ]
+    types = {choice.kv_type_k, choice.kv_type_v} - LLAMA_SERVER_TYPES
+    unknown = "".join(
+        f"# llama-server has no {name}; {NEAREST_TYPE} is nearest, and not what was tested.\n"
+        for name in sorted(types)
+    )
     return (
         "# llama-server ends every running request when its cells run out; this plan lets a\n"
         f"# conversation have {choice.context_length:,} tokens of a pool that all share.\n"
-        f"llama-server {shlex.join(arguments)}\n"
+        f"{unknown}llama-server {shlex.join(arguments)}\n"
     )
+
+
+def _llama_server_type(kv_type: str) -> str:
+    return kv_type if kv_type in LLAMA_SERVER_TYPES else NEAREST_TYPE
 
 
 def vllm(plan: MemoryPlan) -> str:
