@@ -40,9 +40,11 @@ def main() -> None:
     )
     name = f"edgekv-{_version()}-{SYSTEMS[sys.platform]}-{platform.machine().lower()}"
     if asked.libraries is None:
-        name += "-native"  # nothing to give away
+        name += "-native"
     pack = _pack_zip if sys.platform == "win32" else _pack_tar
-    print(pack(asked.out / "edgekv", asked.out, name))  # noqa: T201
+    # What is nothing to give away need not be small.
+    preset = 1 if asked.libraries is None else 6
+    print(pack(asked.out / "edgekv", asked.out, name, preset))  # noqa: T201
 
 
 def _arguments() -> argparse.Namespace:
@@ -69,8 +71,11 @@ def _version() -> str:
     return __version__
 
 
-def _pack_tar(folder: Path, out: Path, name: str) -> Path:
-    """Everything below one folder, links and run bits as they are, nobody's own."""
+def _pack_tar(folder: Path, out: Path, name: str, preset: int) -> Path:
+    """Everything below one folder, links and run bits as they are, nobody's own.
+
+    `preset` is xz's: 0 is fast, 9 is small.
+    """
 
     def nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         entry.uid = entry.gid = 0
@@ -79,15 +84,18 @@ def _pack_tar(folder: Path, out: Path, name: str) -> Path:
         return entry
 
     path = out / f"{name}.tar.xz"
-    with lzma.open(path, "wb", preset=6) as stream, tarfile.open(fileobj=stream, mode="w") as tar:
+    with (
+        lzma.open(path, "wb", preset=preset) as stream,
+        tarfile.open(fileobj=stream, mode="w") as tar,
+    ):
         tar.add(folder, name, filter=nobodys)
     return path
 
 
-def _pack_zip(folder: Path, out: Path, name: str) -> Path:
+def _pack_zip(folder: Path, out: Path, name: str, preset: int) -> Path:
     """For Windows, which has neither links nor run bits to lose."""
     path = out / f"{name}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=preset) as archive:
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 archive.write(file, Path(name, file.relative_to(folder)))

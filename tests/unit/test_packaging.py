@@ -203,7 +203,7 @@ def test_the_archive_keeps_links_and_run_bits_and_is_nobodys_own(tmp_path: Path)
     (folder / "edgekv").chmod(0o711)
     (folder / "_internal/libé.so.0").write_text("library")
     (folder / "_internal/libé.so").symlink_to("libé.so.0")
-    packed = script("bundle")._pack_tar(folder, tmp_path, "edgekv-1-linux")
+    packed = script("bundle")._pack_tar(folder, tmp_path, "edgekv-1-linux", 1)
     with tarfile.open(packed) as archive:
         entries = {entry.name: entry for entry in archive.getmembers()}
     assert {name.split("/")[0] for name in entries} == {"edgekv-1-linux"}
