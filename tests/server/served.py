@@ -43,10 +43,11 @@ class Said:
 
 
 class Served:
-    """`said` has what the server wrote since it was ready."""
+    """`ready` is the line that said so; `said` has what the server wrote since."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, said: Said) -> None:
-        self.process, self.url, self.said = process, url, said
+    def __init__(self, process: subprocess.Popen[str], ready: re.Match[str], said: Said) -> None:
+        self.process, self.said = process, said
+        self.ready, self.url = ready[0], ready[1]
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """The exit code, once no process of the server is left."""
@@ -75,7 +76,7 @@ def serve(model: Path, *options: str, through: Sequence[str] = ()) -> Iterator[S
                 if ready := re.search(r"^edgekv: serving .* at (http://\S+)/v1$", line):
                     break
             assert ready, "".join(before)
-            served = Served(process, ready[1], said)
+            served = Served(process, ready, said)
             yield served
         finally:
             if process.poll() is None:
