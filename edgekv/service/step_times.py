@@ -5,6 +5,7 @@ deep, in a pool with little in it and one with much.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from edgekv.core.request import Token
@@ -31,10 +32,14 @@ class StepMeasurement:
     """
 
     def __init__(
-        self, host: ModelHost, seconds: float, on_stage: Callable[[Stage], None] = lambda _: None
+        self,
+        host: ModelHost,
+        seconds: float,
+        on_stage: Callable[[Stage], None] = lambda _: None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Raises `NotReady` while the model is loading."""
-        self._host, self._requests = host, RandomRequests(host)
+        self._host, self._requests = host, RandomRequests(host, clock)
         assert host.plan is not None
         self._plan = host.plan
         self._longest_answer = min(LONG_ANSWER, host.plan.choice.context_length // 4)

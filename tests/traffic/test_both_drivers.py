@@ -7,8 +7,7 @@ inbox, its session and the strict fake, on a clock that its decodes move on.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -17,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from edgekv.core.batch import BatchPlan, DecodeStatus
 from edgekv.core.events import (
     EngineEvent,
     Failed,
@@ -27,94 +25,24 @@ from edgekv.core.events import (
     StreamEvent,
 )
 from edgekv.core.frames import Cancel, EngineFrame, Open, Snapshot, StepFrame, Submit
-from edgekv.core.plan import Allocation, Choice, Opening
+from edgekv.core.plan import Choice, Opening
 from edgekv.core.request import (
     Priority,
     RequestId,
     SamplingParams,
-    Segment,
-    SeqId,
-    Token,
     TokenPrompt,
 )
 from edgekv.engine.process import EngineProcess, Leave
 from edgekv.kv import swap
 from edgekv.traffic.room import Room
 from edgekv.traffic.simulation import simulate
-from edgekv.traffic.step_time import Piece, StepTime, work_of
+from edgekv.traffic.step_time import StepTime
 from edgekv.traffic.trace import Row, Trace, Traced
-from tests.cell_backend import CellBackend
-from tests.fakes import FakeLibrary
+from tests.traffic.timed_engine import Clock, TimedLibrary
 
 EXACT = StepTime(step=2**-4, prompt_token=2**-7, answer=2**-6, attended_by_few=2**-12)
 """Powers of two: sums and differences of such times are exact, in whatever order."""
 BLOCK, CONTEXT = 8, 64
-LAST, FIRST_OTHER = Token(1_000_000), 1_000_001
-KEY_BYTES = 8
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class TimedBackend(CellBackend):
-    """The strict context; its decodes take time, and a saved cell is one byte."""
-
-    def __init__(self, choice: Choice, clock: Clock) -> None:
-        others = count(FIRST_OTHER)
-
-        def choose(seen: Sequence[Token], num_prompt: int, sampling: SamplingParams) -> Token:
-            # The seed says how long the answer is to get.
-            is_last = len(seen) - num_prompt + 1 == sampling.seed
-            return LAST if is_last else Token(next(others))
-
-        super().__init__(choice.cells, choice.num_seqs, choose=choose, batch_tokens=choice.batch)
-        self._clock, self._saved = clock, list[bytes]()
-
-    def decode(self, plan: BatchPlan) -> DecodeStatus:
-        pieces = [Piece(piece.start, len(piece.tokens)) for piece in plan.slices]
-        self._clock.now += EXACT.seconds(work_of(pieces, 0))
-        return super().decode(plan)
-
-    def save(self, seq_id: SeqId, start: int, end: int) -> bytes:
-        self._saved.append(super().save(seq_id, start, end))
-        key = (len(self._saved) - 1).to_bytes(KEY_BYTES, "big")
-        return key + bytes(end - start - KEY_BYTES)
-
-    def load(self, blob: bytes, seq_id: SeqId, start: int, end: int) -> bool:
-        return super().load(
-            self._saved[int.from_bytes(blob[:KEY_BYTES], "big")], seq_id, start, end
-        )
-
-
-class Words:
-    """A vocabulary whose every token is a letter; `LAST` is the only z."""
-
-    num_tokens = 1 << 40
-    end_tokens: frozenset[Token] = frozenset()
-
-    def tokenize(self, segments: Sequence[Segment]) -> list[Token]:
-        raise AssertionError("prompts are tokens here")
-
-    def piece(self, token: Token) -> bytes:
-        return b"z" if token == LAST else b"a"
-
-    spelling = piece
-
-
-class TimedLibrary(FakeLibrary):
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-
-    def open(  # type: ignore[override]
-        self, opening: Opening, on_progress: Callable[[float], None]
-    ) -> tuple[CellBackend, Words, Allocation]:
-        return TimedBackend(opening.choice, self._clock), Words(), self.dry_run(opening)
 
 
 class Timeline(SimpleQueue[Any]):
@@ -183,7 +111,9 @@ def by_process(trace: Trace, room: Room) -> tuple[list[Told], int]:
             found.append(told(clock.now, frame.events, frame.snapshot))
 
     inbox = Timeline(clock)
-    process = EngineProcess(TimedLibrary(clock), inbox, send, resident_bytes=lambda: 0, clock=clock)
+    process = EngineProcess(
+        TimedLibrary(clock, EXACT), inbox, send, resident_bytes=lambda: 0, clock=clock
+    )
     inbox.coming.append((0.0, Open(1, opening(room))))
     process.turn()
     inbox.coming.extend(sorted(commands(trace), key=lambda one: one[0]))
