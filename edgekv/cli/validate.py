@@ -18,7 +18,9 @@ from edgekv.config.places import data_folder, made
 from edgekv.errors import InvalidValue, Unavailable
 from edgekv.quality.html import page
 from edgekv.quality.report import report
+from edgekv.quality.trials import LEAST_LENGTH
 from edgekv.quality.verdicts import REFERENCE
+from edgekv.service.lineup import BRANCH_TOKENS
 from edgekv.service.planning import verdicts as known_verdicts
 from edgekv.service.validation import LONGEST, Scope, Validation
 from edgekv.tui.visible import visible
@@ -47,7 +49,7 @@ def pairs(
 @click.option("--quick", is_flag=True, help="A conversation of 2,048 tokens; enough to trust q8_0.")
 @click.option(
     "--longest",
-    type=click.IntRange(min=1024),
+    type=click.IntRange(min=LEAST_LENGTH + BRANCH_TOKENS),
     default=LONGEST,
     show_default=True,
     metavar="N",

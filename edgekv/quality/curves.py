@@ -12,7 +12,10 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 130, 16, 48
 LABEL_HEIGHT = 15
 LEAST_VALUE = 1e-5
 """What a logarithmic scale shows in the place of 0."""
-COLOURS = ("#3b82c4", "#d9730d", "#2f9e6e", "#9b6dd0", "#d0588f", "#8a8a8a")
+COLOURS = (
+    "#3b82c4", "#d9730d", "#2f9e6e", "#9b6dd0", "#d0588f",
+    "#8a8a8a", "#7a8f00", "#00a0a8", "#a9744f", "#6674e5",
+)  # fmt: skip
 """Each is told from white and from black; more curves than these repeat them."""
 LIMIT_COLOUR = "#d33"
 
@@ -106,13 +109,14 @@ def _lengths(scale: _Scale, curves: Sequence[Curve]) -> Iterator[str]:
 
 def _limit(scale: _Scale, limit: Curve) -> Iterator[str]:
     points = [(scale.across(length), scale.down(value)) for length, value in limit.points]
-    # A stroke to both sides, so that a single point is seen as well.
-    (first, start), (last, end) = points[0], points[-1]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in ((first - 8, start), *points, (last + 8, end)))
+    # To both sides, so that a single point is seen as well.
+    (_, start), (_, end) = points[0], points[-1]
+    whole = ((LEFT, start), *points, (WIDTH - RIGHT, end))
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in whole)
     yield (
         f'<polyline points="{line}" fill="none" stroke="{LIMIT_COLOUR}" stroke-dasharray="6 4"/>'
     )
-    yield _text(first + 8, start - 6, limit.name, "start", LIMIT_COLOUR)
+    yield _text(LEFT + 8, start - 6, limit.name, "start", LIMIT_COLOUR)
 
 
 def _curve(scale: _Scale, number: int, curve: Curve) -> Iterator[str]:
@@ -128,16 +132,25 @@ def _curve(scale: _Scale, number: int, curve: Curve) -> Iterator[str]:
 
 
 def _names(scale: _Scale, curves: Sequence[Curve]) -> Iterator[str]:
-    """Beside the last point of each curve, or below where there is another name."""
+    """Beside the last point of each curve, or next to it where there is another name."""
     ends = sorted(
         (scale.down(curve.points[-1][1]), number, curve) for number, curve in enumerate(curves)
     )
-    free = float(TOP)
-    for y, number, curve in ends:
-        free = max(y + 4, free)
+    for y, (_, number, curve) in zip(_apart([y + 4 for y, *_ in ends]), ends, strict=True):
         x = scale.across(curve.points[-1][0]) + 10
-        yield _text(x, free, curve.name, "start", _colour(number))
-        free += LABEL_HEIGHT
+        yield _text(x, y, curve.name, "start", _colour(number))
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Sorted heights, moved so that names do not cover each other: down, and up from the axis."""
+    moved = list(heights)
+    for place in range(1, len(moved)):
+        moved[place] = max(moved[place], moved[place - 1] + LABEL_HEIGHT)
+    most = float(HEIGHT - BOTTOM)
+    for place in reversed(range(len(moved))):
+        moved[place] = min(moved[place], most)
+        most = moved[place] - LABEL_HEIGHT
+    return moved
 
 
 def _text(x: float, y: float, words: str, anchor: str, colour: str = "currentColor") -> str:

@@ -100,7 +100,7 @@ def _summary_row(name: str, word: str, measured: Measured) -> str:
         escape(name),
         word,
         *(_found_of([s for s in needles if s.as_json is as_json]) for as_json in (False, True)),
-        f"{fall:.3f} nats",
+        f"{round(fall, 3) + 0.0:.3f} nats",
         f"{max(score.mean_divergence for score in prose):.4f}",
         f"{max(score.p99_divergence for score in prose):.3f}",
         f"{min(score.agreement for score in prose):.1%}",

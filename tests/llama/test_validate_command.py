@@ -26,7 +26,7 @@ def test_two_bits_are_refused_eight_are_trusted_and_the_plan_knows(
 ) -> None:
     page = tmp_path / "report.html"
     tested = edgekv(
-        tmp_path, "validate", str(starter_model), "--quick", "--longest", "1024",
+        tmp_path, "validate", str(starter_model), "--quick", "--longest", "832",
         *("--kv-type", "q2_0", "--also", "q8_0", "--json", "--html", str(page)),
     )  # fmt: skip
     assert tested.returncode == 1, tested.stderr

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from msgspec.structs import replace
 
-from edgekv.quality.curves import HEIGHT, LABEL_HEIGHT, WIDTH, Curve, chart
+from edgekv.quality.curves import BOTTOM, HEIGHT, LABEL_HEIGHT, WIDTH, Curve, chart
 from edgekv.quality.html import page
 from edgekv.quality.measures import Measured, NeedleScore, ProseScore
 from edgekv.quality.verdicts import Verdict
@@ -105,8 +105,9 @@ def test_more_is_higher_and_longer_is_further_right() -> None:
 
 def test_names_of_curves_that_end_alike_do_not_cover_each_other() -> None:
     names = ("one", "two", "three")
-    curves = [Curve(name, ((1000, 0.01 + place / 1e5),)) for place, name in enumerate(names)]
+    curves = [Curve(name, ((1000, 0.0101 + place / 1e5),)) for place, name in enumerate(names)]
     root = ElementTree.fromstring(chart(curves, LIMIT, "nats"))
     heights = sorted(float(text.attrib["y"]) for text in root.iter("text") if text.text in names)
     assert len(heights) == 3
+    assert heights[-1] <= HEIGHT - BOTTOM, "none is on the axis"
     assert all(below - above >= LABEL_HEIGHT - 0.2 for above, below in pairwise(heights))
