@@ -183,9 +183,8 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     allocation: Allocation
     resident_bytes: int
     """Of the engine process, the mapped pages of its model included."""
-    before: tuple[DeviceInfo, ...] = ()
-    """Devices as their drivers reported them with nothing open."""
-    after: tuple[DeviceInfo, ...] = ()
+    devices_before: tuple[DeviceInfo, ...] = ()
+    devices_after: tuple[DeviceInfo, ...] = ()
 
 
 class Tokens(msgspec.Struct, frozen=True, tag=True):

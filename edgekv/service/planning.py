@@ -194,7 +194,7 @@ def held_to(ground: Ground, wish: Wish, plan: MemoryPlan, opened: Opened) -> Mem
     real = plan_opened(ground, wish, plan.choice, opened.allocation)
     sentences = differences(plan, real, opened.resident_bytes)
     if ground.machine.spills:
-        sentences += tuple(spilled(opened.allocation, opened.before, opened.after))
+        sentences += tuple(spilled(opened.allocation, opened.devices_before, opened.devices_after))
     for sentence in sentences:
         _log.warning("The plan was not kept: %s", sentence)
     kept = tuple(sentence for sentence in plan.limits if sentence not in sentences)

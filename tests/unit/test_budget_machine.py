@@ -291,24 +291,3 @@ def test_waiting_for_memory_is_read_where_the_kernel_tells_it(recording: Recordi
     recording.add_groups(V2_MOUNT, "0::/box")
     recording.add("sys/fs/cgroup/box/memory.pressure", line.format("12.50"))
     assert probe.stall_percent() == 12.5
-
-
-WSL = "Linux version 5.15.167.4-microsoft-standard-WSL2 (root@build) #1 SMP"
-
-
-@pytest.mark.parametrize(
-    ("version", "device", "system", "spills"),
-    [
-        (WSL, "dev/dxg", "linux", True),
-        (WSL, "dev/null", "linux", False),
-        ("Linux version 6.1.0-28-amd64", "dev/dxg", "linux", False),
-        ("", "dev/null", "win32", True),
-        ("", "dev/null", "darwin", False),
-    ],
-)
-def test_windows_and_what_it_runs_spill_graphics_memory(
-    recording: Recording, version: str, device: str, system: str, spills: bool
-) -> None:
-    recording.add("proc/version", version)
-    recording.add(device, "")
-    assert read_machine(recording.root, range(4), {}, system).spills is spills
