@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
 import openai
 
@@ -50,7 +51,7 @@ class Load:
 
     async def run(self, num_callers: int) -> None:
         """Until `stop` was called and every request has ended."""
-        async with asyncio.TaskGroup() as group:
+        async with aclosing(self._client), asyncio.TaskGroup() as group:
             for _ in range(num_callers):
                 group.create_task(self._call_again_and_again())
 

@@ -51,6 +51,10 @@ class Client:
         self._answers: dict[int, Answer] = {}
         self._errors: set[str] = set()
 
+    async def aclose(self) -> None:
+        """Close its connections. What it remembers stays."""
+        await self._openai.close()
+
     @property
     def exchanges(self) -> list[tuple[list[Message], Answer | None]]:
         """Every prompt in the order sent, with its answer if there was one."""

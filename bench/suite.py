@@ -25,6 +25,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import psutil
@@ -53,9 +54,12 @@ ALONE = {
 async def one_round(contestant: Contestant, workload: Workload, room: Room) -> Figures:
     try:
         with contestant.start(room) as server:
-            await Client(server.url).ask(WARM_UP, 8)
-            client = Client(server.url)
-            figures = await _in_time(workload, client) | _peak_memory(server)
+            async with (
+                aclosing(Client(server.url)) as warm_up,
+                aclosing(Client(server.url)) as client,
+            ):
+                await warm_up.ask(WARM_UP, 8)
+                figures = await _in_time(workload, client) | _peak_memory(server)
     except SystemExit as error:
         return {"errors": [str(error)], "finished": 0}
     necessary = await necessary_tokens(room.model, client.exchanges, [WARM_UP])
