@@ -12,6 +12,8 @@ EXACT = ("f32", "f16", "bf16")
 """Types that need no test: models are trained in no finer ones."""
 QUICK_IS_ENOUGH = ("q8_0",)
 """Below these a quick check shows too little."""
+QUICK_LENGTH = 2048
+"""Tokens of the conversation of a quick check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Outcome:
     @property
     def most_context(self) -> int | None:
         """Tokens a conversation may hold, as far as was tested; None: as many as it likes."""
-        return None if set(self.types) <= _QUICK else self.longest
+        is_whole = self.longest >= QUICK_LENGTH
+        return None if set(self.types) <= _QUICK and is_whole else self.longest
 
     @property
     def bytes_per_element(self) -> float:

@@ -78,6 +78,8 @@ def command(
     """
     if wish.workers and not said_in_settings("workers"):
         raise click.UsageError("A KV type is judged on this machine alone; leave out --workers.")
+    if wish.adapters:
+        raise click.UsageError("A KV type is judged on the model alone; leave out --lora.")
     asked = map(_pair, [(wish.kv_type_k, wish.kv_type_v), *also])
     scope = Scope(tuple(dict.fromkeys(asked)), **extent)
     if REFERENCE in scope.pairs:

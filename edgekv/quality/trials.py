@@ -37,8 +37,6 @@ PROSE_WORDS = 300
 FULL_PARTS = (8, 4, 2, 1)
 """A full gate asks at these parts of the longest length."""
 LEAST_LENGTH = 512
-QUICK_LENGTH = 2048
-"""Tokens of the conversation of a quick check."""
 
 
 @dataclass(frozen=True, slots=True)

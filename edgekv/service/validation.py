@@ -12,6 +12,7 @@ from itertools import count
 from typing import TypeAlias
 
 from edgekv.budget.kv_types import Pair
+from edgekv.budget.outcomes import QUICK_LENGTH
 from edgekv.budget.wish import Wish
 from edgekv.core.comparison import Compare, Compared, Likeness, OpenComparison, Passage
 from edgekv.core.frames import Tokenize, Tokens
@@ -20,7 +21,7 @@ from edgekv.quality.gate import is_settled, objections
 from edgekv.quality.kept_trials import KeptTrials
 from edgekv.quality.measures import Measured, together
 from edgekv.quality.passages import ask
-from edgekv.quality.trials import QUICK_LENGTH, Trial, trials
+from edgekv.quality.trials import Trial, trials
 from edgekv.quality.verdicts import REFERENCE, Subject, Verdict, Verdicts
 from edgekv.service.engine_client import EngineClient
 from edgekv.service.lineup import BRANCH_TOKENS, Lineup, prepare

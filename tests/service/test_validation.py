@@ -49,7 +49,7 @@ def none(_: int) -> float:
 
 def a_little(_: int) -> float:
     """More than the limit of divergence; every answer is found still."""
-    return 0.9
+    return 0.22
 
 
 @dataclass
@@ -105,7 +105,7 @@ def _likeness(text: Scored, harm: float) -> Likeness:
         (True,) * num,
         (harm < 1,) * num,
         (True,) * num,
-        (harm / 40,) * num,
+        (harm / 10,) * num,
     )
 
 

@@ -55,6 +55,16 @@ def test_below_q8_0_a_conversation_gets_no_longer_than_was_tested() -> None:
     assert types(replace(Q4_PASSED, longest=4096)) == ("f16", "f16"), "people need 8,192"
 
 
+def test_q8_0_that_was_tested_in_less_than_a_quick_check_goes_no_further() -> None:
+    assert Q8_PASSED.longest >= 2048
+    assert Q8_PASSED.most_context is None
+    short = replace(Q8_PASSED, longest=832)
+    assert types(short) == ("f16", "f16")
+    forced = replace(SHORT, kv_type_k="q8_0", kv_type_v="q8_0", context_length=4096)
+    assert plan(forced, tested=(short,)).kv_standing == "unvalidated"
+    assert plan(forced, tested=(Q8_PASSED,)).kv_standing == "passed"
+
+
 def test_of_those_that_passed_the_most_precise_that_reaches_as_far_is_chosen() -> None:
     tested = (Q4_PASSED, MIXED_PASSED, Q8_PASSED)
     assert [test.types for test in trusted(tested)] == [
