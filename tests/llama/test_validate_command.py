@@ -48,3 +48,12 @@ def test_f16_is_not_compared_with_itself(
 ) -> None:
     assert run(["validate", str(starter_model), "--kv-type", "f16"]) == 1
     assert "name another type" in capsys.readouterr().err
+
+
+def test_an_adapter_is_not_judged_along(
+    starter_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapter = tmp_path / "adapter.gguf"
+    adapter.touch()
+    assert run(["validate", str(starter_model), "--lora", str(adapter)]) == 2
+    assert "leave out --lora" in capsys.readouterr().err
