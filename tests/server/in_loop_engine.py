@@ -28,6 +28,7 @@ from edgekv.engine.process import EngineProcess, Leave
 from edgekv.service import planning
 from edgekv.service.engine_client import SECONDS_OF_SILENCE, EngineClient
 from edgekv.service.engine_log import EngineLog
+from edgekv.service.remote_workers import NO_WORKERS, Workers
 from edgekv.service.worker import Worker
 from tests.fakes import FakeLibrary
 
@@ -164,7 +165,8 @@ class Engines:
     def last(self) -> InLoopEngine:
         return self.started[-1]
 
-    async def start(self) -> EngineClient:
+    async def start(self, *, workers: Workers = NO_WORKERS) -> EngineClient:
+        assert workers == NO_WORKERS, "these engines have a machine of their own"
         engine = InLoopEngine(self.library)
         engine.holds_open = self.holds_open
         engine.dies_of_requests = self.die_of_requests
