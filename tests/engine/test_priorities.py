@@ -106,6 +106,7 @@ def test_who_waits_for_a_prefix_takes_nobodys_slot_meanwhile() -> None:
     driver.submit(request("follower", [*range(100, 139), 7], 4, priority=INTERACTIVE))
     driver.step()
     assert running(driver) == {"batch", "leader"}
+    assert not driver.engine.snapshot().num_suspensions
     driver.finish()
     assert driver.started[RequestId("follower")].num_reused == 39
 
