@@ -76,8 +76,11 @@ class Fuzz:
 
     def check_alive(self) -> None:
         """Raises `AssertionError` if the server is not as it was at the start."""
-        assert httpx.get(f"{self._url}/health").json() == {"status": "ready"}
-        assert "edgekv_engine_restarts_total 0.0" in httpx.get(f"{self._url}/metrics").text
+        assert httpx.get(f"{self._url}/health", timeout=PATIENCE_SECONDS).json() == {
+            "status": "ready"
+        }
+        metrics = httpx.get(f"{self._url}/metrics", timeout=PATIENCE_SECONDS).text
+        assert "edgekv_engine_restarts_total 0.0" in metrics
 
 
 def answerable(path: str, body: dict[str, Any], *, is_plain: bool) -> dict[str, Any]:

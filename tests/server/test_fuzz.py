@@ -35,4 +35,4 @@ def test_no_request_is_a_mistake_of_ours(served: Served, path: str, mode: Genera
 
 @pytest.mark.parametrize("path", GETS)
 def test_what_can_be_read_is_there(served: Served, path: str) -> None:
-    assert httpx.get(f"{served.url}{path}").status_code == 200
+    assert httpx.get(f"{served.url}{path}", timeout=60).status_code == 200

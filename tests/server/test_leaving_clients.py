@@ -14,7 +14,8 @@ import pytest
 
 from edgekv.service.worker import Worker
 from tests.server.in_loop_engine import Engines
-from tests.server.test_lifetime import PATIENCE_SECONDS, Caller, Server, when_idle
+from tests.server.in_loop_server import PATIENCE_SECONDS, Server
+from tests.server.test_lifetime import Caller, when_idle
 from tests.unit.test_recovery import OthersRun
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +29,7 @@ PATH, LONG = "/v1/completions", {"prompt": "hi", "max_tokens": 400, "ignore_eos"
 async def server(unstarted: tuple[Worker, Engines]) -> AsyncIterator[Server]:
     async with asyncio.timeout(4 * PATIENCE_SECONDS):
         server = Server(unstarted[0])
-        await server.ready.wait()
+        await server.started()
         yield server
         await server.end()
 

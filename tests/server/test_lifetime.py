@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import signal
-import ssl
 from collections.abc import AsyncIterator
 
 import httpx
@@ -15,35 +14,12 @@ import pytest
 from edgekv.core.frames import Cancel, Snapshot, Submit
 from edgekv.errors import ModelError, Unavailable
 from edgekv.server import run, sse
-from edgekv.server.guard import Access
 from edgekv.service.worker import State, Worker
 from tests.fakes import FakeLibrary
 from tests.server.in_loop_engine import MODEL_PATH, Engines, InLoopEngine
+from tests.server.in_loop_server import CHAT, HI, LONG, PATIENCE_SECONDS, Server
 
 pytestmark = pytest.mark.anyio
-
-PATIENCE_SECONDS = 30
-HI = {"messages": [{"role": "user", "content": "hi"}]}
-LONG = {**HI, "ignore_eos": True}
-CHAT = "/v1/chat/completions"
-
-
-class Server:
-    """`run.run` in a task of its own."""
-
-    def __init__(self, worker: Worker, encryption: ssl.SSLContext | None = None) -> None:
-        self.worker = worker
-        self.ready = asyncio.Event()
-        listener = run.listen("127.0.0.1", 0)
-        self.url = run.url_of(listener, is_encrypted=encryption is not None)
-        self.running = asyncio.create_task(
-            run.run(worker, listener, Access("127.0.0.1"), self.ready.set, run.Manner(encryption))
-        )
-
-    async def end(self, number: signal.Signals = signal.SIGTERM) -> signal.Signals:
-        if callable(signal.getsignal(number)):  # else it would end pytest itself
-            signal.raise_signal(number)
-        return await self.running
 
 
 class Caller:
@@ -73,11 +49,11 @@ async def server(
     worker, engines = unstarted
     async with asyncio.timeout(PATIENCE_SECONDS):
         server = Server(worker)
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as client:
             # Once this is answered, signals are heard too.
             await client.get(f"{server.url}/health")
         if not engines.holds_open:
-            await server.ready.wait()
+            await server.started()
         yield server
         if not server.running.done():
             await server.end()
@@ -89,7 +65,7 @@ async def server(
 
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.url) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 
@@ -118,7 +94,7 @@ async def test_a_loading_server_answers_that_it_loads(
     assert (early.status_code, early.json()["error"]["code"]) == (503, "not_ready")
     assert early.headers["retry-after"] == "1"
     held_while_loading.last.go_on()
-    await server.ready.wait()
+    await server.started()
     assert (await client.post(CHAT, json=HI)).status_code == 200
 
 

@@ -115,7 +115,7 @@ def test_the_model_is_listed(client: openai.OpenAI, starter_model: Path) -> None
 
 
 def test_the_plan_holds_what_was_measured(served: Served) -> None:
-    plan = httpx.get(f"{served.url}/plan").json()
+    plan = httpx.get(f"{served.url}/plan", timeout=60).json()
     planned = {line["label"]: line["bytes"] for line in plan["lines"]}
     measured = {buffer["label"]: buffer["bytes"] for buffer in plan["measured"]}
     assert measured["kv"] == planned["kv"]
@@ -145,8 +145,9 @@ def test_a_signal_ends_the_server_and_its_engine(
     starter_model: Path, number: signal.Signals, code: int
 ) -> None:
     with serve(starter_model, "--ctx", "256", "--slots", "1") as served:
+        url = f"{served.url}/v1/completions"
         body = {"prompt": "Once", "max_tokens": 200, "stream": True, "ignore_eos": True}
-        with httpx.stream("POST", f"{served.url}/v1/completions", json=body) as stream:
+        with httpx.stream("POST", url, json=body, timeout=60) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("data: ")
             assert served.end(number) == code

@@ -19,7 +19,7 @@ from edgekv.server.run import listen
 from edgekv.service.worker import Worker
 from tests.conftest import REPOSITORY
 from tests.server.in_loop_engine import Engines
-from tests.server.test_lifetime import HI, Server
+from tests.server.in_loop_server import HI, PATIENCE_SECONDS, Server
 
 TLS = REPOSITORY / "tests" / "data" / "tls"
 CERTIFICATE, KEY = TLS / "cert.pem", TLS / "key.pem"
@@ -28,9 +28,11 @@ CERTIFICATE, KEY = TLS / "cert.pem", TLS / "key.pem"
 @pytest.fixture
 async def encrypted(unstarted: tuple[Worker, Engines]) -> AsyncIterator[httpx.AsyncClient]:
     server = Server(unstarted[0], encryption(CERTIFICATE, KEY))
-    await server.ready.wait()
+    await server.started()
     trusting = ssl.create_default_context(cafile=CERTIFICATE)
-    async with httpx.AsyncClient(verify=trusting, base_url=server.url) as client:
+    async with httpx.AsyncClient(
+        verify=trusting, base_url=server.url, timeout=PATIENCE_SECONDS
+    ) as client:
         yield client
     await server.end()
 
@@ -96,8 +98,8 @@ async def test_the_log_tells_who_asked_for_which_path_and_no_more(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = Server(unstarted[0])
-    await server.ready.wait()
-    async with httpx.AsyncClient(base_url=server.url) as client:
+    await server.started()
+    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
         said = {"messages": [{"role": "user", "content": "s3cret words"}]}
         headers = {"Authorization": "Bearer s3cret"}
         await client.post("/v1/chat/completions?key=s3cret", json=said, headers=headers)

@@ -16,7 +16,7 @@ from edgekv.server import connection, run
 from edgekv.service import unread
 from edgekv.service.worker import Worker
 from tests.server.in_loop_engine import Engines
-from tests.server.test_lifetime import CHAT, HI, PATIENCE_SECONDS, Server
+from tests.server.in_loop_server import CHAT, HI, PATIENCE_SECONDS, Server
 
 # Without a script the fake model writes a letter a token, for ever.
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("library", [None], indirect=True)]
@@ -62,7 +62,7 @@ async def server(
     monkeypatch.setattr(connection, "SECONDS_TO_READ", 0.01)
     async with asyncio.timeout(PATIENCE_SECONDS):
         server = Server(unstarted[0])
-        await server.ready.wait()
+        await server.started()
         yield server
         await server.end()
 

@@ -16,7 +16,7 @@ from edgekv.server import run
 from edgekv.server.guard import Access
 from edgekv.service.worker import State, Worker
 from tests.server.in_loop_engine import Engines
-from tests.server.test_lifetime import CHAT, HI, LONG, PATIENCE_SECONDS
+from tests.server.in_loop_server import CHAT, HI, LONG, PATIENCE_SECONDS, until_ready
 
 pytestmark = pytest.mark.anyio
 STREAM = {**LONG, "stream": True}
@@ -46,7 +46,8 @@ class Server:
         )
 
     def client(self, key: str = "one") -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer {key}"})
+        headers = {"authorization": f"Bearer {key}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ async def server(
 ) -> AsyncIterator[Server]:
     async with asyncio.timeout(PATIENCE_SECONDS):
         server = Server(unstarted[0], getattr(request, "param", PATIENCE_SECONDS))
-        await server.ready.wait()
+        await until_ready(server.ready, server.running)
         yield server
         if not server.running.done():
             signal.raise_signal(signal.SIGTERM)

@@ -102,7 +102,7 @@ def test_nothing_is_killed_and_every_answer_comes(
         ThreadPoolExecutor() as pool,
     ):
         answers = [pool.submit(chat, served, number) for number in range(3)]
-        memory = httpx.get(f"{served.url}/plan").json()["memory"]
+        memory = httpx.get(f"{served.url}/plan", timeout=300).json()["memory"]
         assert memory["level"] == "calm"
         assert taker.stdin is not None
         assert taker.stdout is not None
@@ -113,7 +113,7 @@ def test_nothing_is_killed_and_every_answer_comes(
             answer = done.result()
             assert answer["usage"]["completion_tokens"] == 40
             assert answer["choices"][0]["finish_reason"] == "length"
-        metrics = httpx.get(f"{served.url}/metrics").text
+        metrics = httpx.get(f"{served.url}/metrics", timeout=300).text
         assert 'edgekv_memory_steps_total{step="smaller"} 1.0' in metrics
         assert "edgekv_engine_restarts_total 0.0" in metrics
         assert group.num_kills == 0

@@ -17,6 +17,7 @@ from edgekv.service.attached import keeps
 from edgekv.service.finding_host import running_server, server_at
 from tests.server.in_loop_engine import CHOICE
 from tests.server.served import serve
+from tests.tui.terminal import set_up
 
 SMALL = ("--ctx", "512", "--slots", "2")
 
@@ -30,8 +31,10 @@ def chat(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.llama
 def test_a_chat_uses_the_model_of_a_running_server_unless_it_wants_another_plan(
-    starter_model: Path, tmp_path: Path
+    starter_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_up(tmp_path)
+    monkeypatch.setenv("EDGEKV_HOME", str(tmp_path))
     key_file = tmp_path / "key"
     key_file.write_text("secret")
     model = str(starter_model)

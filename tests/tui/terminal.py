@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -163,6 +164,7 @@ def set_up(home: Path) -> None:
 def engine_of(pid: int) -> psutil.Process:
     """The engine's process of the chat with that process id."""
     for child in psutil.Process(pid).children():
-        if child.cmdline()[-1] == "engine":
-            return child
+        with suppress(psutil.NoSuchProcess):  # it has ended since
+            if child.cmdline()[-1:] == ["engine"]:
+                return child
     raise AssertionError("there is no engine process")

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.tui.terminal import DEADLINE_SECONDS, open_terminal
+from tests.tui.terminal import DEADLINE_SECONDS, open_terminal, set_up
 
 if sys.platform == "win32":
     pytest.skip("pseudo-terminals are a Unix thing", allow_module_level=True)
@@ -27,6 +27,13 @@ READY = "KV used"
 ANSWERING = "tok/s"
 STORY = "Tell me a long story about a lighthouse.\r"
 CTRL_C, CTRL_D, ESCAPE = "\x03", "\x04", "\x1b"
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a home of its own, and a model that says the same on every run."""
+    set_up(tmp_path)
+    monkeypatch.setenv("EDGEKV_HOME", str(tmp_path))
 
 
 def test_a_paste_of_three_lines_waits_for_enter_and_quitting_leaves_no_trace(
@@ -170,7 +177,7 @@ def chat(*arguments: str, asked: str = "") -> subprocess.CompletedProcess[str]:
 def test_a_pipe_gets_the_answer_and_nothing_else(starter_model: Path, tmp_path: Path) -> None:
     # A model this small may run on to the end of the context, and then says so.
     question = "Which language is this?"
-    done = chat(str(starter_model), "--ctx", "256", "-p", question, asked="print('hi')\n")
+    done = chat(str(starter_model), "--ctx", "128", "-p", question, asked="print('hi')\n")
     assert done.returncode == 0
     assert done.stdout.strip()
     assert done.stdout.endswith("\n")
