@@ -43,8 +43,8 @@ PRIME = 40_009
 different tokens."""
 
 
-FAR_APART = 1e-3
-"""Times the pace of a trace: nobody waits for anybody then."""
+FEWEST = 20
+"""Requests: fewer have no 95th percentile."""
 
 
 def shortened(trace: Trace, shorter: int) -> Trace:
@@ -66,10 +66,10 @@ def _shortened(row: Row, shorter: int) -> Row:
 
 def paced(trace: Trace, room: Room, step_time: StepTime, busy: float, seconds: float) -> Trace:
     """As many requests as take about so long, at a pace that keeps the machine so busy."""
-    work = simulate(trace.faster(FAR_APART), room, step_time).busy_seconds
-    num_requests = max(2, int(len(trace.requests) * min(1.0, seconds * busy / work)))
+    work = simulate(trace.apart(), room, step_time).busy_seconds
+    num_requests = max(FEWEST, int(len(trace.requests) * min(1.0, seconds * busy / work)))
     part = Trace(trace.requests[:num_requests])
-    work = simulate(part.faster(FAR_APART), room, step_time).busy_seconds
+    work = simulate(part.apart(), room, step_time).busy_seconds
     return part.faster(part.seconds / (work / busy))
 
 
@@ -147,16 +147,33 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=150)
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--cells", type=int, default=4096)
+    parser.add_argument("--flash-attention", choices=("on", "off"), default="off")
     options = parser.parse_args()
-    wish = Wish(slots=options.slots, cells=options.cells, host_cache_bytes=0)
-    pool = ("--slots", str(options.slots), "--cells", str(options.cells), "--host-cache", "0")
+    wish = Wish(
+        context_length=options.cells,
+        slots=options.slots,
+        cells=options.cells,
+        kv_type_k="f16",
+        kv_type_v="f16",
+        host_cache_bytes=0,
+        flash_attention=options.flash_attention == "on",
+    )
+    pool = [
+        *("--ctx", str(options.cells)),
+        *("--slots", str(options.slots)),
+        *("--cells", str(options.cells)),
+        *("--kv-type", "f16"),
+        *("--host-cache", "0"),
+        "--no-embeddings",
+        *("--flash-attention", options.flash_attention),
+    ]
     choice, measured = asyncio.run(measured_steps(options.model, wish))
     whole = shortened(read_trace(options.trace), options.shorter)
     fitting = whole.no_longer_than(choice.context_length)
     with edgekv(options.model, *pool, "--disk-cache", "0") as server:
         plan = plan_of(server)
         if plan.choice != choice:
-            raise SystemExit("memory changed meanwhile, and with it the plan; run it again")
+            raise SystemExit(f"the plan changed; run it again\n{choice}\n{plan.choice}")
         room = room_of(plan)
         first = Trace(fitting.requests[: options.requests])
         trace = paced(first, room, fitted(measured), options.busy, options.seconds)

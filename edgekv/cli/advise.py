@@ -235,7 +235,10 @@ BEYOND_THAT = {
 def _users(times: float, goal: float, grown: Wall | None) -> str:
     in_time = f"95 in 100 waiting at most {goal:g} s for a first token"
     if times == 0:
-        return f"However slowly these requests come, they cannot be served with {in_time}."
+        return (
+            f"However slowly these requests come, more than 5 in 100 wait longer than {goal:g} s "
+            "for a first token: so long are their prompts."
+        )
     if times < 1:
         return (
             f"This load is too much: it would have to come {1 / times:,.2g} times as slowly to be "

@@ -17,8 +17,10 @@ from edgekv.traffic.simulation import Run, is_in_time, simulate
 from edgekv.traffic.step_time import StepTime
 from edgekv.traffic.trace import Trace
 
-WORTH_SAYING = 0.05
-"""A gain below this is none: step times are no more exact."""
+WORTH_SAYING = 0.1
+"""A gain below this is none: another order of the same requests makes as much."""
+HARDLY = 1.5
+"""Requests hardly wait for each other if first tokens take no longer than so many times as long."""
 MUCH_MEMORY = 1 << 40
 """Cells: more than any trace fills."""
 SLOWEST, FASTEST = 1 / 4096, 64.0
@@ -107,7 +109,7 @@ def advise(trace: Trace, room: Room, step_time: StepTime, trials: Trials) -> Adv
     found = [(name, outcome(trace, other, step_time)) for name, other in trials.rooms(room)]
     reserved = planned.most_running * room.context_length
     return Advice(
-        wall=_wall(planned, boundless, outcome(trace, room, step_time.times(1 / 2))),
+        wall=_wall(trace, room, step_time, planned, boundless),
         planned=planned,
         paging_saves=1 - planned.most_cells / reserved if reserved else 0.0,
         unshared=unshared,
@@ -118,11 +120,8 @@ def advise(trace: Trace, room: Room, step_time: StepTime, trials: Trials) -> Adv
 
 def wall_of(trace: Trace, room: Room, step_time: StepTime) -> Wall:
     """What bounds a trace."""
-    return _wall(
-        outcome(trace, room, step_time),
-        outcome(trace, _boundless(room), step_time),
-        outcome(trace, room, step_time.times(1 / 2)),
-    )
+    planned = outcome(trace, room, step_time)
+    return _wall(trace, room, step_time, planned, outcome(trace, _boundless(room), step_time))
 
 
 def times_over(trace: Trace, room: Room, step_time: StepTime, first_token_goal: float) -> float:
@@ -183,17 +182,24 @@ def percentile(values: list[float], percent: int) -> float:
 
 
 def _boundless(room: Room) -> Room:
-    return replace(room, cells=MUCH_MEMORY, host_cells=0)
+    return replace(room, cells=MUCH_MEMORY, host_cells=MUCH_MEMORY)
 
 
 def _gain(before: Outcome, after: Outcome) -> float:
     return 1 - after.total_p95 / before.total_p95 if before.total_p95 else 0.0
 
 
-def _wall(planned: Outcome, boundless: Outcome, fast: Outcome) -> Wall:
-    """The one whose removal saves more, if either saves anything worth saying."""
-    by_memory, by_speed = _gain(planned, boundless), _gain(planned, fast)
-    if by_memory >= WORTH_SAYING and by_memory >= by_speed / 2:
-        # Twice the speed halves every answer's own time too, so half of that gain is no wall.
-        return Wall.MEMORY
-    return Wall.COMPUTE if planned.first_token_p95 > 2 * fast.first_token_p95 else Wall.NONE
+def _wall(
+    trace: Trace, room: Room, step_time: StepTime, planned: Outcome, boundless: Outcome
+) -> Wall:
+    """Memory, if more of it saves at least half of what twice the speed would: that halves every
+    answer's own time, too. Else speed, if first tokens come late for those before them.
+    """
+    by_memory = _gain(planned, boundless)
+    if by_memory >= WORTH_SAYING:
+        fast = outcome(trace, room, step_time.times(1 / 2))
+        if by_memory >= _gain(planned, fast) / 2:
+            return Wall.MEMORY
+    alone = outcome(trace.apart(), room, step_time)
+    waits = planned.first_token_p95 > HARDLY * alone.first_token_p95
+    return Wall.COMPUTE if waits else Wall.NONE

@@ -23,6 +23,8 @@ from edgekv.errors import EdgeKVError
 
 MOONCAKE_BLOCK_TOKENS = 512
 """Tokens of a block in traces that do not say it: Mooncake's."""
+FAR_SECONDS = 1e6
+"""Longer than any answer takes."""
 AZURE_HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 
 
@@ -107,6 +109,12 @@ class Trace:
         """The same requests, coming so many times as fast."""
         return Trace(
             tuple(Traced(r.number, r.arrival_seconds / factor, r.row) for r in self.requests)
+        )
+
+    def apart(self) -> Trace:
+        """The same requests, so far from each other that nobody waits for anybody."""
+        return Trace(
+            tuple(Traced(r.number, n * FAR_SECONDS, r.row) for n, r in enumerate(self.requests))
         )
 
     def no_longer_than(self, num_tokens: int) -> Trace:

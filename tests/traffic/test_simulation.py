@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as replace_field
 
 from edgekv.core.request import Priority
-from edgekv.traffic.advice import Trials, Wall, advise, percentile, times_over
-from edgekv.traffic.room import Room
+from edgekv.traffic.advice import Trials, Wall, advise, percentile, times_over, wall_of
+from edgekv.traffic.room import Room, bytes_per_cell, room_of
 from edgekv.traffic.simulation import is_in_time, simulate
 from edgekv.traffic.step_time import StepTime
 from edgekv.traffic.trace import Row, Trace, Traced
+from tests.unit.budget_models import plan
 
 SECOND_A_STEP = StepTime(step=1.0, prompt_token=0.0, answer=0.0)
 ROOM = Room(slots=2, kept=2, cells=1024, context_length=512, batch=64, max_gap_seconds=0)
@@ -199,6 +201,35 @@ def test_where_steps_are_slow_and_cells_plenty_more_memory_is_no_cure() -> None:
 def test_where_nobody_waits_there_is_no_wall() -> None:
     quiet = trace((0, 10, 4), (100, 10, 4), (200, 10, 4))
     assert advise(quiet, ROOM, SECOND_A_STEP, TRIALS).wall is Wall.NONE
+
+
+def test_where_all_come_at_once_and_wait_speed_is_the_wall() -> None:
+    # Twice the speed would halve all of it, the waiting included.
+    room = Room(2, 2, 65_536, 512, 64, max_gap_seconds=0)
+    crowded = trace(*[(0, 10, 20)] * 30)
+    assert advise(crowded, room, SECOND_A_STEP, TRIALS).wall is Wall.COMPUTE
+    assert wall_of(crowded, room, SECOND_A_STEP) is Wall.COMPUTE
+    assert wall_of(crowded.apart(), room, SECOND_A_STEP) is Wall.NONE
+
+
+def test_memory_for_everything_finds_again_what_few_sequence_ids_lost() -> None:
+    room = Room(1, 1, 4096, 512, 64, max_gap_seconds=0)
+    rows = [(100.0 * n, 48, 2) for n in range(6)]
+    blocks = tuple((10 * (n % 3), 10 * (n % 3) + 1, 100 + n) for n in range(6))
+    advice = advise(trace(*rows, blocks=blocks), room, SECOND_A_STEP, TRIALS)
+    # Three conversations in turn, and one id to keep them: each is gone when it goes on.
+    assert advice.planned.hit_rate == 0
+    assert advice.hit_rate_boundless == pytest.approx(3 * 32 / (6 * 48))
+
+
+def test_a_plan_becomes_the_room_of_a_simulation() -> None:
+    made = plan()
+    choice = replace_field(made.choice, kv_type_k="f16", kv_type_v="f16", kept=2)
+    choice = replace_field(choice, host_cache_bytes=10 * bytes_per_cell(made, "f16"))
+    found = room_of(replace_field(made, choice=choice))
+    assert (found.slots, found.cells, found.batch) == (choice.slots, choice.cells, choice.batch)
+    assert (found.host_cells, found.shares) == (10, True)
+    assert bytes_per_cell(made, "f16") == made.model.kv_bytes_per_cell["f16"]
 
 
 def test_the_load_that_fits_lies_between_what_is_in_time_and_what_is_not() -> None:
