@@ -22,7 +22,8 @@ CELLS = 256
 PROMPT_LENGTH, ANSWER_LENGTH = 60, 76
 """Admission counts on 64 tokens of answer, with which two of these fit; in the end they do not."""
 SECONDS = 120.0
-"""A machine that takes longer has stopped."""
+"""Of silence. A machine that other programs keep busy takes long, and one that is silent so long
+has stopped."""
 
 
 async def examine_by_trying(model: Path) -> Finding:
@@ -32,15 +33,17 @@ async def examine_by_trying(model: Path) -> Finding:
     )
     began = time.perf_counter()
     try:
-        async with asyncio.timeout(SECONDS):
-            await worker.start()
-            loaded = time.perf_counter() - began
-            answered = await asyncio.gather(_answer(worker, "a", 1000), _answer(worker, "b", 1500))
-            return _judge(worker, model, answered, loaded)
+        await worker.start()
+        loaded = time.perf_counter() - began
+        async with asyncio.timeout(SECONDS) as silence:
+            answered = await asyncio.gather(
+                _answer(worker, "a", 1000, silence), _answer(worker, "b", 1500, silence)
+            )
+        return _judge(worker, model, answered, loaded)
     except TimeoutError:
         return fault(
             "self-test",
-            f"{model.name} did not answer within {SECONDS:g} seconds",
+            f"{model.name} gave no sign of life for {SECONDS:g} seconds",
             "read the end of the engine's log; 'edgekv doctor MODEL' tries another model",
         )
     except EdgeKVError as error:
@@ -53,8 +56,12 @@ async def examine_by_trying(model: Path) -> Finding:
         await worker.close()
 
 
-async def _answer(worker: Worker, name: str, first: int) -> tuple[int, float]:
-    """Tokens of the answer, and seconds a token took once there was one."""
+async def _answer(
+    worker: Worker, name: str, first: int, silence: asyncio.Timeout
+) -> tuple[int, float]:
+    """Tokens of the answer, and seconds a token took once there was one. Each event ends the
+    silence, which begins anew.
+    """
     prompt = TokenPrompt(tuple(map(Token, range(first, first + PROMPT_LENGTH))))
     submit = Submit(
         RequestId(name),
@@ -65,6 +72,7 @@ async def _answer(worker: Worker, name: str, first: int) -> tuple[int, float]:
     )
     generated, began = 0, 0.0
     async for event in worker.stream(submit):
+        silence.reschedule(asyncio.get_running_loop().time() + SECONDS)
         if isinstance(event, Delta):
             began = began or time.perf_counter()
         if isinstance(event, Finished):
