@@ -183,7 +183,8 @@ def run(command: Sequence[str], *arguments: str, said: bytes = b"") -> bytes:
     done = subprocess.run(
         [*command, *arguments], input=said, capture_output=True, env={}, check=False
     )
-    assert done.returncode == 0, f"{arguments}: {done.stderr.decode('utf-8', 'replace')}"
+    words = (done.stdout + done.stderr).decode("utf-8", "replace")
+    assert done.returncode == 0, f"{arguments}: {words}"
     return done.stdout
 
 
