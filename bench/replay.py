@@ -59,7 +59,8 @@ def _shortened(row: Row, shorter: int) -> Row:
         input_length=max(2, row.input_length // shorter),
         output_length=num_answer,
         hash_ids=row.hash_ids,
-        block_tokens=max(1, row.block_tokens // shorter),
+        # Rounded up, so that the blocks still cover the prompt.
+        block_tokens=-(-row.block_tokens // shorter),
         max_tokens=num_answer,
     )
 
