@@ -1,4 +1,8 @@
-"""LoRA adapters on tiny models and on a real one: counted, applied, refused."""
+"""LoRA adapters on tiny models and on a real one: counted, applied, refused.
+
+ggml-org/llama.cpp#26207, vllm-project/vllm#3264 and #42125: what was computed with one adapter was
+taken for another's.
+"""
 
 from __future__ import annotations
 

@@ -227,6 +227,7 @@ class TestWishes:
         assert not any(line.label == "host_cache" for line in made.lines)
 
     def test_threads_are_no_more_than_usable_and_that_is_said(self) -> None:
+        """ggml-org/llama.cpp#10397: more threads than processors hung."""
         made = plan(Wish(threads=999))
         assert made.choice.threads == 2
         assert any("--threads 999" in sentence for sentence in made.limits)
