@@ -91,7 +91,7 @@ def test_facts_of_a_window_model(library: LlamaLibrary, gemma_model: Path) -> No
 
 
 def test_the_start_token_comes_once(library: LlamaLibrary, gemma_model: Path) -> None:
-    """Reported of others as two: abetlen/llama-cpp-python#1501 and #1561, LostRuins/koboldcpp#917."""
+    """Twice elsewhere: abetlen/llama-cpp-python#1501 and #1561, LostRuins/koboldcpp#917."""
     opened, vocabulary, _ = library.open(Opening(str(gemma_model), CHOICE), lambda _: None)
     try:
         for text in ("Hello", "<bos>Hello"):
