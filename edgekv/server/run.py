@@ -28,6 +28,9 @@ from edgekv.service.worker import Worker
 
 SECONDS_TO_FINISH = 5
 """For connections after their streams were ended; then they are cut."""
+SECONDS_IDLE = 75
+"""A connection without a request is kept so long. The client should be the one who closes it: what
+it sends while the server does is lost, and OpenAI's client, like uvicorn, gives up after 5."""
 
 _log = logging.getLogger(__name__)
 
@@ -124,6 +127,7 @@ def _config(app: ASGIApp, encryption: ssl.SSLContext | None) -> uvicorn.Config:
         log_config=None,
         server_header=False,
         ssl_context_factory=None if encryption is None else lambda _config, _make: encryption,
+        timeout_keep_alive=SECONDS_IDLE,
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
     )
 
