@@ -41,9 +41,9 @@ class Ground:
     workers: Workers = NO_WORKERS
 
 
-async def start_engine(wish: Wish) -> EngineClient:
-    """A process that has the devices of those workers that are there now."""
-    workers = await find_workers(wish.workers)
+async def start_engine(wish: Wish, seconds_to_wait: float = 0.0) -> EngineClient:
+    """A process that has the devices of those workers that are there, now or after a while."""
+    workers = await find_workers(wish.workers, seconds_to_wait)
     for sentence in workers.left_out:
         _log.warning("%s", sentence)
     return await EngineClient.start(workers=workers)

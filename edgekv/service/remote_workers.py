@@ -23,6 +23,9 @@ MAJOR, MINOR = 7, 0
 SECONDS_TO_CONNECT = 3.0
 SECONDS_TO_ANSWER = 10.0
 """A worker that just lost its client may still compute for it."""
+SECONDS_TO_COME_BACK = 5.0
+"""For a worker that an engine has just lost: where only its process broke, another one starts."""
+SECONDS_BETWEEN_TRIES = 0.25
 NUM_ROUND_TRIPS = 5
 
 _HELLO, _DEVICE_COUNT = 14, 15
@@ -67,9 +70,9 @@ class _Away(Exception):
     """Why a worker cannot be used, and what would help."""
 
 
-async def find_workers(addresses: Sequence[str]) -> Workers:
-    """Ask all of them at once. Each is HOST:PORT."""
-    found = await asyncio.gather(*map(_ask, addresses))
+async def find_workers(addresses: Sequence[str], seconds_to_wait: float = 0.0) -> Workers:
+    """Ask all of them at once, and those that are away again for a while. Each is HOST:PORT."""
+    found = await asyncio.gather(*(_ask(address, seconds_to_wait) for address in addresses))
     return Workers(
         tuple(one for one in found if isinstance(one, Present)),
         tuple(one for one in found if isinstance(one, str)),
@@ -78,14 +81,18 @@ async def find_workers(addresses: Sequence[str]) -> Workers:
 
 async def answers(address: str) -> bool:
     """Whether a worker is there that serves nobody else."""
-    return isinstance(await _ask(address), Present)
+    return isinstance(await _ask(address, 0.0), Present)
 
 
-async def _ask(address: str) -> Present | str:
-    try:
-        return Present(address, await latency_of(address))
-    except _Away as reason:
-        return f"The worker {address} is left out: {reason}."
+async def _ask(address: str, seconds_to_wait: float) -> Present | str:
+    until = time.monotonic() + seconds_to_wait
+    while True:
+        try:
+            return Present(address, await latency_of(address))
+        except _Away as reason:
+            if time.monotonic() >= until:
+                return f"The worker {address} is left out: {reason}."
+        await asyncio.sleep(SECONDS_BETWEEN_TRIES)
 
 
 async def latency_of(address: str) -> float:

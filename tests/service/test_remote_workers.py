@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from edgekv.budget.wish import Wish
@@ -17,6 +18,7 @@ from edgekv.core.plan import DeviceInfo
 from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt, Token
 from edgekv.errors import DoesNotFit
 from edgekv.service import remote_workers
+from edgekv.service import worker as service_worker
 from edgekv.service.remote_workers import find_workers
 from edgekv.service.worker import State, Worker
 from tests.lenders import MIB, Lender, lender
@@ -120,7 +122,7 @@ def wish(*lenders: Lender, gpu_layers: int | None = None, memory_bytes: int | No
 @pytest.mark.llama
 def test_an_answer_goes_on_when_one_of_three_workers_dies(starter_model: Path) -> None:
     async def run(lenders: list[Lender]) -> None:
-        worker = Worker(str(starter_model), wish(*lenders, gpu_layers=24))
+        worker = Worker(str(starter_model), wish(*lenders, gpu_layers=30))
         await worker.start()
         try:
             assert worker.plan is not None
@@ -137,14 +139,43 @@ def test_an_answer_goes_on_when_one_of_three_workers_dies(starter_model: Path) -
             assert worker.num_restarts == 1
             assert worker.state is State.READY
             first, last = worker.plan.choice.worker_layers
-            assert first + last == 24
+            assert first + last == 30
             assert any(f"The worker {dying.address} is left out" in s for s in worker.plan.limits)
         finally:
             await worker.close()
 
     with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(service_worker, "SECONDS_TO_COME_BACK", 0.0)
         sizes = (35 * MIB, 35 * MIB, 120 * MIB)
         asyncio.run(run([stack.enter_context(lender(size)) for size in sizes]))
+
+
+@pytest.mark.llama
+def test_an_engine_waits_for_a_worker_whose_process_starts_again(starter_model: Path) -> None:
+    async def run(one: Lender) -> None:
+        worker = Worker(str(starter_model), wish(one, gpu_layers=3))
+        await worker.start()
+        (child,) = psutil.Process(one.process.pid).children()
+        killed: list[psutil.Process] = []
+
+        def kill_once(num_tokens: int) -> None:
+            if num_tokens >= 10 and not killed:
+                child.kill()
+                killed.append(child)
+
+        try:
+            assert await read(worker, kill_once) == "STOP" * NUM_TOKENS
+            assert worker.num_restarts == 1
+            assert worker.plan is not None
+            assert worker.plan.choice.worker_layers == (3,)
+        finally:
+            await worker.close()
+
+    with pytest.MonkeyPatch.context() as patch, lender(60 * MIB) as one:
+        # However busy this machine is.
+        patch.setattr(service_worker, "SECONDS_TO_COME_BACK", 600.0)
+        asyncio.run(run(one))
 
 
 @pytest.mark.llama
