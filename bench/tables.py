@@ -81,10 +81,10 @@ CELLS: dict[str, Callable[[Figures], str]] = {
 }
 ASKS = {
     "fan_out": "until all are answered",
-    "spike": "together",
+    "spike": "speed of all",
     "turns": "prompts",
     "stall": "worst gap in the answer",
-    "decode": "together",
+    "decode": "speed of all",
     "priorities": "first token, interactive against batch, 95 in 100",
 }
 
