@@ -29,7 +29,7 @@ from edgekv.traffic.advice import (
     wall_of,
 )
 from edgekv.traffic.export import EXPORTS
-from edgekv.traffic.room import bytes_per_cell, room_of
+from edgekv.traffic.room import Room, bytes_per_cell, room_of
 from edgekv.traffic.step_time import StepTime, fitted
 from edgekv.traffic.trace import Trace, read_trace
 from edgekv.tui.visible import visible
@@ -50,6 +50,17 @@ class Asked:
     speed_up: float
     goal: float
     """Seconds to a first token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the simulations say."""
+
+    advice: Advice
+    times: float
+    """As `times_over`."""
+    beyond: Wall | None
+    """What bounds a load beyond that; None where it is known already."""
 
 
 @click.command()
@@ -103,33 +114,43 @@ def command(
             f"No request of the trace fits a conversation of {room.context_length:,} tokens; "
             "plan a longer --ctx, or take another trace."
         )
-    advice = advise(load, room, step_time, trials_of(plan))
-    times = times_over(load, room, step_time, how.goal)
-    grown = None
-    if advice.wall is Wall.NONE and times < FASTEST:
-        grown = wall_of(load.faster(BEYOND * times), room, step_time)
+    found = _found(load, room, step_time, trials_of(plan), how.goal)
+    num_left_out = len(whole.requests) - len(fitting.requests)
     if as_json:
-        report = {
+        document = {
             "schema": SCHEMA,
             "requests": len(load.requests),
-            "too_long": len(whole.requests) - len(fitting.requests),
-            "advice": asdict(advice),
-            "times_over": times,
-            "wall_beyond": grown,
+            "too_long": num_left_out,
+            "advice": asdict(found.advice),
+            "times_over": found.times,
+            "wall_beyond": found.beyond,
             "first_token_goal_seconds": how.goal,
             "step_seconds": asdict(step_time),
         }
-        click.echo(msgspec.json.encode(report))
+        click.echo(msgspec.json.encode(document))
         return
-    lines = [
-        *_load(whole, fitting, load),
-        "",
-        *_forecast(advice),
-        "",
-        *_decision(advice, load.knows_prefixes),
-    ]
-    lines += ["", *_users(times, how.goal, grown)]
+    lines = report(load, found, num_left_out, how.goal)
     click.echo("\n".join(visible(line) for line in lines))
+
+
+def _found(load: Trace, room: Room, step_time: StepTime, trials: Trials, goal: float) -> Found:
+    advice = advise(load, room, step_time, trials)
+    times = times_over(load, room, step_time, goal)
+    beyond = None
+    if advice.wall is Wall.NONE and 0 < times < FASTEST:
+        beyond = wall_of(load.faster(BEYOND * times), room, step_time)
+    return Found(advice, times, beyond)
+
+
+def report(load: Trace, found: Found, num_left_out: int, goal: float) -> Iterator[str]:
+    """What was found, as lines of text for people."""
+    yield from _load(load, num_left_out)
+    yield ""
+    yield from _forecast(found.advice)
+    yield ""
+    yield from _decision(found.advice, load.knows_prefixes)
+    yield ""
+    yield _users(found, goal)
 
 
 def trials_of(plan: MemoryPlan) -> Trials:
@@ -158,7 +179,7 @@ async def _measure(path: str, wish: Wish) -> tuple[MemoryPlan, StepTime]:
         show(Stage(0, 0, ""))
 
 
-def _load(whole: Trace, fitting: Trace, load: Trace) -> Iterator[str]:
+def _load(load: Trace, num_left_out: int) -> Iterator[str]:
     lengths = [request.row.input_length for request in load.requests]
     answers = [request.row.output_length for request in load.requests]
     yield (
@@ -166,8 +187,8 @@ def _load(whole: Trace, fitting: Trace, load: Trace) -> Iterator[str]:
         f"{sum(lengths) / len(lengths):,.0f} tokens on average, at most {max(lengths):,}; answers "
         f"of {sum(answers) / len(answers):,.0f}, at most {max(answers):,}."
     )
-    if left_out := len(whole.requests) - len(fitting.requests):
-        yield f"{counted(left_out, 'request')} left out, too long for one conversation."
+    if num_left_out:
+        yield f"{counted(num_left_out, 'request')} left out, too long for one conversation."
     if not load.knows_prefixes:
         yield "This trace does not say which prompts begin alike, so reuse cannot be judged."
 
@@ -232,7 +253,8 @@ BEYOND_THAT = {
 }
 
 
-def _users(times: float, goal: float, grown: Wall | None) -> str:
+def _users(found: Found, goal: float) -> str:
+    times = found.times
     in_time = f"95 in 100 waiting at most {goal:g} s for a first token"
     if times == 0:
         return (
@@ -246,4 +268,4 @@ def _users(times: float, goal: float, grown: Wall | None) -> str:
         )
     if times >= FASTEST:
         return f"{FASTEST:g} times this load and more can be served with {in_time}."
-    return f"{times:.2g} times this load can be served with {in_time}.{BEYOND_THAT[grown]}"
+    return f"{times:.2g} times this load can be served with {in_time}.{BEYOND_THAT[found.beyond]}"
