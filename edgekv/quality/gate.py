@@ -65,6 +65,15 @@ def perplexity_limit(noise: ProseScore) -> float:
     return MOST_PERPLEXITY_RATIO * max(ratio, 1 / ratio)
 
 
+def lost_limit(num_asked: int, noise: Sequence[NeedleScore]) -> float:
+    """Where two tokens are nearly tied rounding turns an answer either way, and
+    what it turns in all adds up to its square root.
+    """
+    num_turned = sum(score.reference_exact is not score.exact for score in noise)
+    # One is chance even if rounding turned none this time.
+    return max(1, int(MOST_LOST * num_asked)) + STANDARD_ERRORS * math.sqrt(num_turned)
+
+
 def fall_limit(noise: Sequence[NeedleScore]) -> float:
     """Of an average over as many answers. Rounding moves an answer up or down by more than a type
     may, where a model is not sure of it; that averages out, but for its standard error.
@@ -78,8 +87,7 @@ def _retrieval(
 ) -> Iterator[str]:
     lost = sum(s.reference_exact and not s.exact for s in scores)
     gained = sum(s.exact and not s.reference_exact for s in scores)
-    # One answer is chance: rounding alone turns a tie.
-    if lost - gained > max(1, int(MOST_LOST * len(scores))):
+    if lost - gained > lost_limit(len(scores), noise):
         yield f"it loses {lost} of {len(scores)} {words} that f16 finds, and gains {gained}"
     fall = statistics.fmean(score.fall for score in scores)
     if fall > (limit := fall_limit(noise)):

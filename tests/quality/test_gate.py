@@ -58,6 +58,13 @@ def test_one_answer_lost_is_chance_and_two_are_not() -> None:
     assert objection == "it loses 2 of 8 answers that f16 finds, and gains 0"
 
 
+def test_where_rounding_turns_answers_too_a_few_more_may_be_lost() -> None:
+    turned = (*needles(16, lost=1, gained=1), *needles(16, as_json=True))
+    noise = Measured(turned, (QUIET,))
+    assert objections(measured(*needles(16, lost=3)), noise) == ()
+    assert objections(measured(*needles(16, lost=4)), noise)
+
+
 def test_what_is_gained_makes_up_for_what_is_lost() -> None:
     assert refused(measured(*needles(8, lost=3, gained=2))) == ()
 
