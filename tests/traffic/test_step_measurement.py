@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator
 from queue import SimpleQueue
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from edgekv.core.events import Failed, Finished, StreamEvent
 from edgekv.core.frames import EngineFrame, Open, Snapshot, StepFrame, Submit
@@ -66,7 +66,7 @@ class TimedHost:
         self._inbox.put(submit)
         events = self._events[submit.request_id]
         while True:
-            await asyncio.sleep(0)  # until all that are asked together have been asked
+            await checkpoint()  # until all that are asked together have been asked
             while not events:
                 self._process.turn()
             event = events.popleft()
