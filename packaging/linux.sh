@@ -7,6 +7,8 @@
 # Needs debootstrap and git. Takes some 15 minutes on four cores; a second run goes on where the
 # first one ended. The result: WORK_FOLDER/dist. JOBS=1 keeps a shared machine usable.
 set -euo pipefail
+# What is mounted below is gone with this process, also when it is killed.
+[[ ${EDGEKV_OWN_MOUNTS:-} ]] || EDGEKV_OWN_MOUNTS=1 exec unshare --mount "$0" "$@"
 work=$(realpath -m "$1")
 shift
 [[ ${1:-} != -- ]] || shift
@@ -27,7 +29,6 @@ if [[ ! -e $root/made ]]; then
   touch "$root/made"
 fi
 cp /etc/resolv.conf "$root/etc/"
-trap 'umount "$root/proc" "$root/dev"' EXIT
 mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
 inside() { chroot "$root" env -i PATH=/opt/python/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root PIP_CERT=/etc/ssl/certs/ca-certificates.crt "$@"; }
