@@ -35,8 +35,6 @@ class Case:
     """Layers whose experts stay on the host."""
     worker_layers: tuple[int, ...] = ()
     """How many of `gpu_layers` each device of a worker holds."""
-    on_processor: bool = False
-    """Nothing but the processor computes."""
 
     @property
     def longest_context(self) -> int:

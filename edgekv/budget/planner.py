@@ -84,7 +84,6 @@ class Basis:
             threads=_threads(self.machine, self.wish),
             gpu_layers=self.wish.gpu_layers or 0,
             tested=self.tested,
-            on_processor=not self.budget.has_gpu,
         )
 
     def judge(self, dry_run: AskLibrary) -> Judge:

@@ -2,7 +2,7 @@
 
 Wishes are kept. What is left open is decided in this order: every conversation gets the
 context people need; then as many slots as the machine can serve; then prefixes can be
-shared; then keys and values stay precise; then answers and prompts are computed fast. What
+shared; then keys and values stay precise; then prompts are computed in large steps. What
 memory is left after that makes conversations longer.
 """
 
@@ -111,9 +111,6 @@ def _largest(case: Case, style: Style, slots: int, spare: Spare) -> Choice | Non
     most = wish.cells or max(least, context * slots)
     if wish.slots is None and slots > 1:
         least = max(least, slots * min(LEAST_CELLS_PER_SLOT, context))
-    if not style.flash_attention and wish.flash_attention is None:
-        # Scores may take what would make conversations longer, not what they need.
-        least = max(least, min(most, slots * case.enough_context))
     steps = range(padded(least), padded(most) + 1, CELL_PADDING)
     cells = _last(steps, lambda cells: spare(_choice(case, style, slots, cells)))
     return None if cells is None else _choice(case, style, slots, cells)

@@ -14,7 +14,7 @@ from edgekv.budget.outcomes import trusted
 UBATCHES = (512, 256, 128, 64)
 PLAIN_UBATCHES = (128, 64)
 """Without flash attention more tokens at once are hardly faster, and each costs a row of scores for
-every head. `bench/LOG.md` has the measurements.
+every head: `bench/LOG.md`.
 """
 PRECISE = "f16"
 """What keys and values have unless a smaller type was tested on the model, or asked for."""
@@ -43,26 +43,20 @@ def styles(case: Case) -> Iterator[Style]:
         embeds = (False,)
     pairs = _kv_types(case).items()
     for swa_full, (pair, most) in product(windows, pairs):
-        for (flash_attention, ubatch), embed in product(_computing(case, pair[1]), embeds):
+        for (flash_attention, ubatch), embed in product(_computing(case), embeds):
             yield Style(swa_full, *pair, most, flash_attention, ubatch, embed)
 
 
-def _computing(case: Case, kv_type_v: str) -> Iterator[tuple[bool, int]]:
-    """With flash attention or without, and the tokens at once."""
-    wished = case.wish.flash_attention
-    if wished is False or (wished is None and _is_faster_without_flash(case, kv_type_v)):
-        yield from ((False, ubatch) for ubatch in PLAIN_UBATCHES)
-    if wished is not False:
-        yield from ((True, ubatch) for ubatch in UBATCHES)
+def _computing(case: Case) -> Iterator[tuple[bool, int]]:
+    """With flash attention or without, and the tokens at once.
 
-
-def _is_faster_without_flash(case: Case, kv_type_v: str) -> bool:
-    """Whether a processor alone computes, the scores can be foreseen, and values are not
-    quantised, which takes flash attention.
+    Only flash attention passes over the cells of other conversations for nothing, so a plan takes
+    it. `docs/memory.md` says where it is slower.
     """
-    geometry = case.geometry
-    foreseen = geometry is not None and geometry.query_heads > 0 and geometry.is_shared
-    return case.on_processor and foreseen and not KV_TYPES[kv_type_v].is_quantised
+    if case.wish.flash_attention is False:
+        yield from ((False, ubatch) for ubatch in PLAIN_UBATCHES)
+    else:
+        yield from ((True, ubatch) for ubatch in UBATCHES)
 
 
 def _kv_types(case: Case) -> dict[tuple[str, str], int]:
@@ -75,6 +69,7 @@ def _kv_types(case: Case) -> dict[tuple[str, str], int]:
             for wished, chosen in zip((wish.kv_type_k, wish.kv_type_v), test.types, strict=True)
         )
         fits = geometry is None or all(fits_widths(geometry, name) for name in test.types)
+        fits &= wish.flash_attention is not False or not KV_TYPES[test.types[1]].is_quantised
         most = LONGEST_CONTEXT if test.most_context is None else test.most_context
         if kept and fits and most >= (wish.context_length or min(longest, ENOUGH_CONTEXT)):
             pairs.setdefault(test.types, most)

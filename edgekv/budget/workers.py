@@ -119,7 +119,6 @@ def _with_layers(case: Case, layers: Sequence[int]) -> Case:
         tested=(),
         gpu_layers=case.gpu_layers + num_moved,
         worker_layers=tuple(layers),
-        on_processor=False,
     )
 
 

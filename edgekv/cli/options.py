@@ -120,7 +120,7 @@ _OPTIONS = (
         "flash_attention",
         switch,
         "on|off",
-        "Less memory to compute in; a processor is faster without.",
+        "Off may be faster on a processor where answers share prompts.",
     ),
     _option(
         "--gpu-layers", "gpu_layers", count(0), "N", "Layers that go to the GPU, or to workers."

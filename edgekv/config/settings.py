@@ -49,7 +49,7 @@ class PlanSettings(Table, frozen=True):
     kv_type: str | None = None
     """Precision of keys and values: `TYPE` or `KTYPE/VTYPE`."""
     flash_attention: Literal["on", "off", "auto"] | None = None
-    """Less memory to compute in; a processor is faster without."""
+    """Off may be faster on a processor where answers share their prompt; it takes memory."""
     gpu_layers: CountOrNone | Auto | None = None
     """Layers that go to the GPU, or to workers."""
     memory: str | None = None

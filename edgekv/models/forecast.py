@@ -50,9 +50,9 @@ _ACTIVATIONS_PART = 20
 models from 0.1 to 30 billion parameters.
 """
 _REPACKED = {"Q4_0": 0.9, "Q4_K": 0.75, "IQ4_NL": 0.9}
-"""Where no table of tensors tells, how much of a file the processor's kernels want laid out anew, by
-its type: of Llama 3.1 8B it is 0.84 of Q4_0 and 0.69 of Q4_K_M, for the table of words, and what is
-kept in more bits, stay as they are.
+"""Where no table of tensors tells, how much of a file the processor's kernels want laid out anew,
+by its type: of Llama 3.1 8B it is 0.84 of Q4_0 and 0.69 of Q4_K_M, for the table of words, and what
+is kept in more bits, stay as they are.
 """
 
 

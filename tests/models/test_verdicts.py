@@ -87,7 +87,7 @@ def test_a_forecast_is_near_the_plan_that_the_file_gets(
     sizes = {line.label: line.bytes for line in plan.lines}
     assert sizes["kv"] == 720 * MIB
     assert sizes["weights"] == 98_362_432
-    assert sizes["compute"] == pytest.approx(170.4 * MIB, rel=0.1)
+    assert sizes["compute"] == pytest.approx(45.6 * MIB, rel=0.1)
 
 
 def test_every_model_of_the_catalogue_gets_a_verdict(home: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from edgekv.budget.formulas import (
     Pool,
+    attention_bytes,
     cache_shapes,
     fits_widths,
     kv_bytes,
     kv_bytes_per_cell,
-    attention_bytes,
     output_bytes,
     padded,
     state_bytes,

@@ -36,9 +36,9 @@ def test_with_plenty_everything_is_as_good_as_it_gets() -> None:
     assert choice.slots == 4
     assert choice.cells == 4 * 32768
     assert (choice.kv_type_k, choice.kv_type_v) == ("f16", "f16")
-    assert (choice.ubatch, choice.batch) == (128, 128)
+    assert (choice.ubatch, choice.batch) == (512, 512)
     assert choice.kept == 4
-    assert not choice.flash_attention
+    assert choice.flash_attention
     assert choice.gpu_layers == 0
 
 
