@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
@@ -22,11 +22,13 @@ class Lender:
 
     def kill(self) -> None:
         """At once and with its child, so that nobody starts it again."""
-        family = [*psutil.Process(self.process.pid).children(), self.process]
+        children = psutil.Process(self.process.pid).children()
         self.process.kill()
-        for one in family:
-            one.kill()
-            one.wait()
+        self.process.wait()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        psutil.wait_procs(children)
 
 
 @contextmanager

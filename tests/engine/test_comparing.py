@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from edgekv.core.comparison import (
@@ -39,17 +39,26 @@ LIKENESS = Likeness((-1.0,), (-2.0,), (True,), (False,), (False,), (0.5,))
 
 
 class Comparison:
-    def compare(self, passage: Passage) -> tuple[Likeness, ...]:
+    def compare(
+        self,
+        passage: Passage,
+        candidates: Sequence[int],
+        on_progress: Callable[[float], None],
+    ) -> tuple[tuple[Likeness, ...], ...]:
         if len(passage.texts) > 1:
             raise ModelError("llama.cpp could not compute a passage.")
-        return (LIKENESS,)
+        on_progress(0.5)
+        return tuple((LIKENESS,) for _ in candidates)
 
     def close(self) -> None: ...
 
 
 class Library:
     def open_comparison(
-        self, reference: Opening, candidate: Opening, on_progress: Callable[[float], None]
+        self,
+        reference: Opening,
+        candidates: Sequence[Opening],
+        on_progress: Callable[[float], None],
     ) -> tuple[Comparison, FakeVocabulary]:
         on_progress(1.0)
         return Comparison(), FakeVocabulary()
@@ -59,7 +68,7 @@ def answers(*commands: Command) -> list[EngineFrame]:
     inbox: SimpleQueue[Command] = SimpleQueue()
     sent: list[EngineFrame] = []
     process = ComparisonProcess(Library(), inbox, sent.append)
-    for command in (OpenComparison(1, OPENING, OPENING), *commands):
+    for command in (OpenComparison(1, OPENING, (OPENING, OPENING)), *commands):
         inbox.put(command)
         process.turn()
     return sent
@@ -70,15 +79,16 @@ def test_opening_is_told_as_it_goes_on() -> None:
 
 
 def test_text_is_tokenised_and_a_passage_compared() -> None:
-    *_, tokens, compared = answers(
-        Tokenize(2, TextPrompt((Segment("ab", control=False),))), Compare(3, PASSAGE)
+    *_, tokens, sign_of_life, compared = answers(
+        Tokenize(2, TextPrompt((Segment("ab", control=False),))), Compare(3, PASSAGE, (0, 1))
     )
     assert isinstance(tokens, Tokens)
-    assert compared == Compared(3, (LIKENESS,))
+    assert sign_of_life == Progress(3, 0.5)
+    assert compared == Compared(3, ((LIKENESS,), (LIKENESS,)))
 
 
 def test_what_the_library_cannot_compute_is_refused_and_the_next_passage_is_not() -> None:
     twice = Passage((*PASSAGE.texts, *PASSAGE.texts))
-    *_, refused, compared = answers(Compare(2, twice), Compare(3, PASSAGE))
+    *_, refused, _, compared = answers(Compare(2, twice, (0,)), Compare(3, PASSAGE, (1,)))
     assert isinstance(refused, Refused)
-    assert compared == Compared(3, (LIKENESS,))
+    assert compared == Compared(3, ((LIKENESS,),))

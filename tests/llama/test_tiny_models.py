@@ -16,7 +16,7 @@ from edgekv.budget.geometry import Geometry, read_geometry
 from edgekv.core.plan import Choice, Label, ModelFacts, Opening
 from edgekv.errors import ModelError
 from edgekv.llama.backend import LlamaLibrary
-from edgekv.llama.model import place
+from edgekv.llama.placement import Placement, place
 from edgekv.service.own_command import own_command
 from tests import tiny_models
 from tests.llama.test_budget_truth import CHOICE
@@ -130,7 +130,7 @@ def test_without_layers_on_it_a_graphics_device_is_left_alone() -> None:
     """llama.cpp uses none in single-device mode with a negative number for the device."""
     params = api.llama_model_default_params()
     usual = params.split_mode, params.main_gpu
-    place(params, 3)
+    place(params, Placement(3))
     assert (params.split_mode, params.main_gpu, params.n_gpu_layers) == (*usual, 3)
-    place(params, 0)
+    place(params, Placement(0))
     assert (params.split_mode, params.main_gpu) == (api.LLAMA_SPLIT_MODE_NONE, -1)
