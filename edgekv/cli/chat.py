@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -139,6 +140,9 @@ def _run_app(
     from edgekv.config.settings_file import read_settings
     from edgekv.tui.app import ChatApp
 
+    for name in ("COLUMNS", "LINES"):
+        # Where a shell hands on the size that it began with, no other would ever be noticed.
+        os.environ.pop(name, None)
     settings = read_settings()
     app = ChatApp(model, model_name, settings.theme, settings.keys, archive, open_model)
 

@@ -16,7 +16,7 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("pseudo-terminals are a Unix thing", allow_module_level=True)
 
-from tests.tui.terminal import Terminal, engine_of, open_terminal, set_up
+from tests.tui.terminal import DEADLINE_SECONDS, Terminal, engine_of, open_terminal, set_up
 from tests.tui.tmux import Tmux
 
 pytestmark = pytest.mark.llama
@@ -43,9 +43,15 @@ SIXTEEN = {
     ]
 )
 def terminal(
-    request: pytest.FixtureRequest, starter_model: Path, tmp_path: Path
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    starter_model: Path,
+    tmp_path: Path,
 ) -> Iterator[Terminal | Tmux]:
+    """A window whose shell says for ever how large it was when it was opened, as some do."""
     set_up(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
     if request.param == "pyte":
         with open_terminal(starter_model, tmp_path) as terminal:
             yield terminal
@@ -73,7 +79,7 @@ def test_a_whole_session_is_seen_as_it_should_be_in_any_size(terminal: Terminal 
     engine = engine_of(terminal.process.pid)
     terminal.send(CTRL_C)
     assert terminal.wait() == 0
-    psutil.wait_procs([engine], 0)
+    psutil.wait_procs([engine], DEADLINE_SECONDS)
     assert not engine.is_running()
 
 
