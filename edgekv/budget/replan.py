@@ -31,12 +31,10 @@ def replan(basis: Basis, whole: Choice, opened: DryRun) -> MemoryPlan:
     # The search may take what `whole` has and no more, as if the model could follow no more.
     bounded = structs.replace(basis.facts, context_train=whole.context_length)
     narrow = replace(case, facts=bounded, most_slots=whole.slots)
-    spare = judge.spare_by_estimate(opened)
-    choice = best_choice(narrow, _like(opened.choice, spare))
+    spare = _like(opened.choice, judge.spare_by_estimate(opened))
+    choice = whole if spare(whole) >= 0 else best_choice(narrow, spare)
     if choice is None:
         choice = structs.replace(most_frugal_choice(narrow), swa_full=opened.choice.swa_full)
-    if (choice.slots, choice.cells) >= (whole.slots, whole.cells) and spare(whole) >= 0:
-        choice = whole
     run = DryRun(choice, estimate(opened, case.geometry, basis.facts.num_vocab, choice))
     return basis.plan(_as_wished(basis, choice), judge, with_host_cache(case, judge, run))
 
