@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from edgekv.budget.devices import HOST, read_budget
+from edgekv.budget.devices import HOST, Budget, read_budget
 from edgekv.budget.machine import Machine
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import DeviceInfo
@@ -31,7 +31,7 @@ def loans(
     known = {device.id: device for device in devices}
     budget = read_budget(known.values(), machine, wish)
     offered: list[Loan] = []
-    for device_id, num_bytes, source in _offers(known, machine, wish):
+    for device_id, num_bytes, source in _offers(budget):
         rest = budget.total_bytes - sum(loan.bytes for loan in offered)
         if (lent := min(num_bytes, rest)) > 0:
             name = known[device_id].name if device_id in known else "processor"
@@ -39,10 +39,7 @@ def loans(
     return tuple(offered), budget.notes
 
 
-def _offers(
-    known: dict[str, DeviceInfo], machine: Machine, wish: Wish
-) -> Iterator[tuple[str, int, str]]:
-    budget = read_budget(known.values(), machine, wish)
+def _offers(budget: Budget) -> Iterator[tuple[str, int, str]]:
     for pool in (*budget.pools[1:], budget.host):
         graphics = [device_id for device_id in pool.device_ids if device_id != HOST]
         if graphics or not budget.has_gpu:

@@ -50,7 +50,7 @@ def styles(case: Case) -> Iterator[Style]:
 def _computing(case: Case) -> Iterator[tuple[bool, int]]:
     """With flash attention or without, and the tokens at once.
 
-    Only flash attention passes over the cells of other conversations for nothing, so a plan takes
+    Only flash attention passes over the cells of other conversations at no cost, so a plan takes
     it. `docs/memory.md` says where it is slower.
     """
     if case.wish.flash_attention is False:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""The environment variable that hides devices from CUDA."""
+
 
 class NvidiaDevice(msgspec.Struct, frozen=True):
     """A device, or a slice of one (MIG). Sizes are bytes; None is what the driver calls N/A."""

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from edgekv.budget.sizes import format_size
 from edgekv.core.library import LibraryFacts
-from edgekv.core.nvidia import NvidiaDevice
+from edgekv.core.nvidia import VISIBLE, NvidiaDevice
 from edgekv.doctor.finding import Finding, fine, warning
 from edgekv.doctor.host import Host
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def examine_nvidia(host: Host, facts: LibraryFacts) -> Iterator[Finding]:

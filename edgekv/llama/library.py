@@ -20,6 +20,7 @@ from llama_cpp import llama_cpp as api
 
 from edgekv.budget.nvidia import driver, read_nvidia, with_second_opinion
 from edgekv.core.library import TESTED_VERSIONS
+from edgekv.core.nvidia import VISIBLE
 from edgekv.core.plan import DeviceInfo, DeviceKind
 from edgekv.errors import Unavailable
 from edgekv.llama.layout import check_layout
@@ -188,7 +189,7 @@ class Handle(NamedTuple):
 
 def devices() -> tuple[DeviceInfo, ...]:
     """Every device ggml reports that can hold a model. Needs `start`."""
-    drivers, visible = read_nvidia(driver()), os.environ.get("CUDA_VISIBLE_DEVICES")
+    drivers, visible = read_nvidia(driver()), os.environ.get(VISIBLE)
     return tuple(with_second_opinion(handle.info, drivers, visible) for handle in handles())
 
 

@@ -232,9 +232,14 @@ class EngineClient:
                 "llama.cpp was built for another processor than this one; "
                 "'edgekv doctor' says what mends it."
             )
-        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+        how = ending_words(exit_code)
         if self._is_hung:
             how = f"no sign of life for {self._seconds_of_silence:g} seconds"
         return EngineDied(
             f"The engine process ended ({how}); send the request again and it starts anew."
         )
+
+
+def ending_words(exit_code: int) -> str:
+    """How a process ended."""
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"

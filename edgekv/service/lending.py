@@ -11,7 +11,7 @@ from typing import Any
 from edgekv.budget.lending import Loan
 from edgekv.errors import Unavailable
 from edgekv.service import supervisor
-from edgekv.service.engine_client import ENVIRONMENT, SECONDS_TO_END
+from edgekv.service.engine_client import ENVIRONMENT, SECONDS_TO_END, ending_words
 from edgekv.service.engine_log import EngineLog
 from edgekv.service.own_command import own_command
 from edgekv.service.remote_workers import answers
@@ -56,7 +56,7 @@ class Lender:
                 finally:
                     await _end(child)
                 if not stopped.done():
-                    on_death(_how(await over))
+                    on_death(ending_words(await over))
             return stopped.result()
 
     async def _start(self) -> asyncio.subprocess.Process:
@@ -79,7 +79,7 @@ class Lender:
             if over.done():
                 raise Unavailable(
                     f"Nothing can be lent at {self._host} port {self._port}: the process that "
-                    f"lends ended ({_how(over.result())}); see 'edgekv doctor'."
+                    f"lends ended ({ending_words(over.result())}); see 'edgekv doctor'."
                 )
             if await answers(f"{self._host}:{self._port}"):
                 return True
@@ -105,7 +105,3 @@ async def _end(child: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         child.kill()
         await child.wait()
-
-
-def _how(exit_code: int) -> str:
-    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
+import numpy as np
+
 FEW_TOKENS = 64
 """ggml computes the attention of a step with fewer tokens row by row, of one with more in tiles
 (GGML_FA_TILE_Q), and deep in a conversation that is another price."""
@@ -101,47 +103,16 @@ def fitted(measured: Sequence[tuple[Work, float]]) -> StepTime:
     """
     if not measured or any(seconds <= 0 for _, seconds in measured):
         raise ValueError("times are positive, and there is one at least")
-    rows = [[count / seconds for count in astuple(work)] for work, seconds in measured]
-    chosen = [column for column in range(len(rows[0])) if any(row[column] for row in rows)]
+    rows = np.array([astuple(work) for work, _ in measured]) / [[s] for _, s in measured]
+    # Columns of length 1 make prices of unlike things comparable.
+    lengths = np.linalg.norm(rows, axis=0)
+    chosen = np.flatnonzero(lengths)
     while True:
-        prices = _least_squares([[row[column] for column in chosen] for row in rows])
-        cheapest = min(range(len(chosen)), key=lambda i: prices[i] * _weight(rows, chosen[i]))
-        if prices[cheapest] >= 0:
+        scaled = rows[:, chosen] / lengths[chosen]
+        weights = np.linalg.lstsq(scaled, np.ones(len(rows)), rcond=None)[0]
+        if weights.min() >= 0:
             break
-        del chosen[cheapest]
-    found = dict(zip(chosen, prices, strict=True))
-    return StepTime(*(found.get(column, 0.0) for column in range(len(rows[0]))))
-
-
-def _weight(rows: Sequence[Sequence[float]], column: int) -> float:
-    """How much a price of 1 would change the result: prices of unlike things become comparable."""
-    return float(sum(row[column] ** 2 for row in rows) ** 0.5)
-
-
-ALMOST_NOTHING = 1e-9
-"""Of a diagonal: columns that say the same share what they explain."""
-
-
-def _least_squares(rows: Sequence[Sequence[float]]) -> list[float]:
-    """The factors by which the columns add up to 1 in every row, as nearly as can be."""
-    size = len(rows[0])
-    scale = [_weight(rows, i) for i in range(size)]
-    scaled = [[row[i] / scale[i] for i in range(size)] for row in rows]
-    table = [
-        [sum(row[i] * row[j] for row in scaled) for j in range(size)]
-        + [sum(row[i] for row in scaled)]
-        for i in range(size)
-    ]
-    for i in range(size):
-        table[i][i] += ALMOST_NOTHING
-    return [value / scale[i] for i, value in enumerate(_solved(table))]
-
-
-def _solved(table: list[list[float]]) -> list[float]:
-    """Gauss and Jordan, for a matrix that is symmetric and positive, beside its right side."""
-    for i, pivot in enumerate(table):
-        for k, row in enumerate(table):
-            if k != i:
-                factor = row[i] / pivot[i]
-                table[k] = [a - factor * b for a, b in zip(row, pivot, strict=True)]
-    return [row[-1] / row[i] for i, row in enumerate(table)]
+        chosen = np.delete(chosen, weights.argmin())
+    prices = np.zeros(len(lengths))
+    prices[chosen] = weights / lengths[chosen]
+    return StepTime(*prices.tolist())
