@@ -64,8 +64,11 @@ class Tmux:
         self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
     def wait(self) -> int:
-        """Wait until the program ends; returns its exit code."""
-        self._until(lambda: self._told("#{pane_dead}") == "1")
+        """Wait until the program ends by itself; returns its exit code.
+
+        tmux calls a pane dead once its terminal is closed, and learns the exit code a moment later.
+        """
+        self._until(lambda: self._told("#{pane_dead_status}") != "")
         return int(self._told("#{pane_dead_status}"))
 
     def _until(self, holds: Callable[[], bool]) -> None:
