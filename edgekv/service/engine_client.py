@@ -81,6 +81,8 @@ class EngineClient:
         self._log = log
         self._seconds_of_silence = seconds_of_silence
         self._is_hung = False
+        self._num_heard = 0
+        """Frames."""
         self._reading = asyncio.create_task(self._read())
         self.snapshot = Snapshot()
         self.rhythm = Rhythm()
@@ -183,29 +185,38 @@ class EngineClient:
         await self._reading
 
     async def _read(self) -> None:
+        watching = asyncio.create_task(self._watch_for_silence())
         try:
             while True:
-                self._receive(await self._next_frame())
+                self._receive(await self._read_frame())
         except (asyncio.IncompleteReadError, ConnectionError):
             self._die(await self._process.wait())
+        finally:
+            watching.cancel()
 
-    async def _next_frame(self) -> EngineFrame:
-        """Kills a process that owes an answer and stays silent for too long."""
-        reading = asyncio.create_task(self._read_frame())
-        while not reading.done():
-            owed = bool(self._streams or self._replies)
-            await asyncio.wait({reading}, timeout=self._seconds_of_silence)
-            if owed and not reading.done():
+    async def _watch_for_silence(self) -> None:
+        """Kill a process that owes an answer and stays silent for too long.
+
+        It looks now and then, since a timer for every frame costs more than the frame. So the
+        silence lasts at least as long as it may, and at most twice as long.
+        """
+        while not self._is_hung:
+            heard, owed = self._num_heard, self._owes_answer
+            await asyncio.sleep(self._seconds_of_silence)
+            if owed and self._owes_answer and self._num_heard == heard:
                 self._is_hung = True
                 self._process.kill()
-                break
-        return await reading
+
+    @property
+    def _owes_answer(self) -> bool:
+        return bool(self._streams or self._replies)
 
     async def _read_frame(self) -> EngineFrame:
         prefix = await self._stdout.readexactly(LENGTH_BYTES)
         return decode_engine_frame(await self._stdout.readexactly(frame_length(prefix)))
 
     def _receive(self, frame: EngineFrame) -> None:
+        self._num_heard += 1
         if isinstance(frame, StepFrame):
             self.snapshot = frame.snapshot
             self.rhythm.hear(frame.events)
