@@ -20,8 +20,10 @@ class Sequence:
     tokens: list[Token]
     num_computed: int
     """`tokens[:num_computed]` have KV cells."""
-    checkpoints: tuple[int, ...] = ()
-    """No slice may go past one of these positions, but the one that starts there."""
+    stops: tuple[int, ...] = ()
+    """No slice may go past one of these positions, but the one that starts there: there a copy of
+    the cells is of use to others, or others wait for just so many tokens.
+    """
     arrival: int = 0
     """Its place among all requests that ever came."""
     rank: int = 0
@@ -46,4 +48,9 @@ class Sequence:
     def slice_end(self, budget: int) -> int:
         """Up to where a step with room for `budget` tokens computes it."""
         end = min(self.num_computed + budget, len(self.tokens))
-        return min([end, *(at for at in self.checkpoints if at > self.num_computed)])
+        return min([end, *(at for at in self.stops if at > self.num_computed)])
+
+    def stop_at(self, length: int) -> None:
+        """End a slice there, if it was not computed yet."""
+        if length not in self.stops:
+            self.stops += (length,)

@@ -193,7 +193,7 @@ class Scheduler:
             return None
         self._line.leave(entry.request.id)
         seq = Sequence(entry.request, acquired.seq_id, entry.tokens, acquired.num_known)
-        seq.checkpoints = self._cache.checkpoints(seq.seq_id, entry.request.branches)
+        seq.stops = self._cache.checkpoints(seq.seq_id, entry.request.branches)
         seq.arrival, seq.rank, seq.num_overtaken = entry.arrival, entry.rank, entry.num_overtaken
         if entry.claim is not None:
             self._cache.release(entry.claim)
@@ -224,6 +224,9 @@ class Scheduler:
                 return False
             leader = self._running[promise.holder]
             entry.leader, entry.leader_length = leader, promise.length
+            # So that they go on side by side from there. Behind its end the leader would answer,
+            # and all others' prompts would come in the small parts that an answer bears.
+            leader.stop_at(promise.length)
         leader.rank = min(leader.rank, entry.rank)
         return True
 

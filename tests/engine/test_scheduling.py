@@ -140,6 +140,18 @@ def test_one_that_waits_for_a_prefix_starts_as_soon_as_that_prefix_is_there() ->
     driver.finish()
 
 
+def test_a_burst_with_one_prefix_begins_its_answers_together() -> None:
+    """An answer under way would cut the others' prompts into small parts."""
+    driver = Driver(batch_tokens=80)
+    names = [RequestId(str(number)) for number in range(4)]
+    driver.submit(*(request(name, [*range(1, 33), *[40 + int(name)] * 20]) for name in names))
+    driver.step()
+    assert set(driver.started) == {names[0]}
+    driver.step()
+    assert [len(driver.answers[name]) for name in names] == [1, 1, 1, 1]
+    driver.finish()
+
+
 def test_strangers_do_not_wait_behind_a_burst() -> None:
     driver = Driver(slots=3, batch_tokens=8)
     driver.submit(

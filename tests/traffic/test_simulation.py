@@ -99,12 +99,12 @@ def test_answers_that_outgrow_the_pool_are_suspended_and_all_end() -> None:
 
 
 def test_a_burst_with_one_prefix_computes_it_once() -> None:
-    # The first computes 40 tokens; the second waits a step for the 32 that both have.
+    # A step for the 32 that both have, while the second waits; then one for what is each one's own.
     run = simulate(
         trace((0, 40, 3), (0, 40, 3), blocks=((1, 2, 3), (1, 2, 9))), ROOM, SECOND_A_STEP
     )
     assert [(a.number, a.num_reused, a.first_token) for a in run.answered] == [
-        (0, 0, 1),
+        (0, 0, 2),
         (1, 32, 2),
     ]
 
