@@ -172,7 +172,7 @@ class DryRunDone(msgspec.Struct, frozen=True, tag=True):
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
-    """The `Open` with this number has loaded a fraction (0 to 1) of the weights."""
+    """How far the call with this number is, as a fraction from 0 to 1; an `Open` counts weights."""
 
     call: int
     fraction: float

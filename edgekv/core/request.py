@@ -94,9 +94,3 @@ class Request(msgspec.Struct, frozen=True):
     def known(self) -> tuple[Token, ...]:
         """Every token there is to compute before the next one can be sampled."""
         return self.prompt + self.generated
-
-    @property
-    def worst_case_cells(self) -> int:
-        """KV cells this request holds if it never stops early."""
-        # The last sampled token is returned but never decoded, so it needs no cell.
-        return len(self.prompt) + self.max_tokens - 1

@@ -74,9 +74,6 @@ class Kept:
         else:
             self._unsaved[seq_id] = done
 
-    def is_pinned(self, seq_id: SeqId) -> bool:
-        return seq_id in self._pinned
-
     def unheld(self) -> list[Pin]:
         held = self._pinned.values()
         return [pin for pin in self.pins if pin not in held]

@@ -10,6 +10,7 @@ from edgekv.core.request import SeqId, Token
 from edgekv.errors import Unavailable
 from edgekv.kv.cell_cache import Acquired, CellCounts, StoreCounts
 from edgekv.kv.claims import Claim, Rank
+from edgekv.kv.pool import unused_ids
 from edgekv.kv.radix_tree import Prefix, shared_length
 from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
@@ -43,7 +44,7 @@ class UnsharedCache:
         self._memory = memory
         self._num_cells, self._num_seqs = num_cells, num_seqs
         self._swap = Swap(memory, store or Store())
-        self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
+        self._unused = unused_ids(num_seqs)
         self._tokens: dict[SeqId, list[Token]] = {}
         self._prompts: dict[SeqId, Sequence[Token]] = {}
         self._reserved = Reservations()
@@ -160,7 +161,7 @@ class UnsharedCache:
     def resize(self, num_cells: int, num_seqs: int) -> None:
         assert not self._tokens, "nothing runs"
         self._num_cells, self._num_seqs = num_cells, num_seqs
-        self._unused = [SeqId(i) for i in reversed(range(num_seqs))]
+        self._unused = unused_ids(num_seqs)
 
     def rest(self) -> bool:
         return self._swap.store.rest()

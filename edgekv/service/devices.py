@@ -32,13 +32,8 @@ async def read_place() -> Place:
     return Place(read_machine(), told.devices, told.features or usual_features())
 
 
-async def read_devices() -> tuple[DeviceInfo, ...]:
-    """As ggml tells them; none where the library cannot even be loaded, which `doctor` explains."""
-    return (await _ask_library()).devices
-
-
 async def read_lendable() -> tuple[DeviceInfo, ...]:
-    """The same, for who lends them to other machines. Raises `Unavailable` where nothing can."""
+    """As ggml tells them, for who lends them to others. Raises `Unavailable` where nothing can."""
     told = await _ask_library()
     if RPC not in told.backends:
         raise Unavailable(WITHOUT_RPC)
