@@ -26,8 +26,6 @@ class TextStream:
         # Bytes that can never be UTF-8 become U+FFFD; those that may become a character wait.
         self._decoder = _Utf8Decoder(errors="replace")
         self._stop = tuple(stop)
-        starts = {text[:length] for text in stop for length in range(1, len(text))}
-        self._starts = sorted(starts, key=len, reverse=True)
         self._held = ""
         """What could be the start of a stop string."""
         self.stopped_by: str | None = None
@@ -48,8 +46,7 @@ class TextStream:
             end, start = min(matches)
             self.stopped_by, self._held = text[start:end], ""
             return text[:start]
-        num_held = next((len(s) for s in self._starts if text.endswith(s)), 0)
-        certain = len(text) - num_held
+        certain = len(text) - max((_held_length(text, s) for s in self._stop), default=0)
         self._held = text[certain:]
         return text[:certain]
 
@@ -57,3 +54,12 @@ class TextStream:
         """The text that was held back. Bytes of an unfinished character are dropped."""
         text, self._held = self._held, ""
         return text
+
+
+def _held_length(text: str, stop: str) -> int:
+    """How much of the end of `text` may go on to be `stop`.
+
+    Tried length by length: a table of all beginnings of `stop` would grow with its square.
+    """
+    longest = min(len(text), len(stop) - 1)
+    return next((n for n in range(longest, 0, -1) if stop.startswith(text[-n:])), 0)

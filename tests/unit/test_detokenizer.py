@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from itertools import pairwise
@@ -115,3 +116,15 @@ def test_the_stop_string_that_is_complete_first_counts() -> None:
 def test_an_empty_stop_string_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one character"):
         TextStream(("ok", ""))
+
+
+def test_a_long_stop_string_takes_no_more_memory_than_itself() -> None:
+    stop = "ab" * 4000  # a table of its beginnings would have 32 MB
+    tracemalloc.start()
+    try:
+        released, _ = stream([b"abab", b"x", b"ab"], [stop])
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert released == ["", "ababx", "", "ab"]
+    assert peak_bytes < 10 * len(stop)
