@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 from edgekv.core.comparison import Likeness, Passage, Scored
 from edgekv.core.request import Token
+from edgekv.quality.material import NUM_NEEDLES
 from edgekv.quality.measures import Measured, NeedleScore, needle_score, prose_score
-from edgekv.quality.trials import NUM_NEEDLES, Haystack, Trial, haystack, prose, question, tool_call
+from edgekv.quality.trials import Haystack, Trial, haystack
 
 PROSE_TOKENS = 256
 """How far the prose is scored after the long text."""
@@ -45,8 +46,9 @@ async def ask(trial: Trial, tokenise: Tokenise) -> Asked:
     hay = await _haystack(trial, tokenise)
     stride = NUM_NEEDLES // trial.num_asked
     first, *_ = hay.needles
-    words = [(needle.depth, *question(needle)) for needle in hay.needles[::stride]]
-    calls = [(n.depth, *tool_call(first, n)) for n in hay.needles[stride // 2 :: stride]]
+    form = trial.material.form
+    words = [(needle.depth, *form.question(needle)) for needle in hay.needles[::stride]]
+    calls = [(n.depth, *form.tool_call(first, n)) for n in hay.needles[stride // 2 :: stride]]
     texts = [await _scored(hay, asked, answer, tokenise) for _, asked, answer in words + calls]
     goes_on = await _scored(hay, "", hay.goes_on, tokenise)
     texts.append(Scored(goes_on.tokens[: goes_on.scored_from + PROSE_TOKENS], goes_on.scored_from))
@@ -55,10 +57,10 @@ async def ask(trial: Trial, tokenise: Tokenise) -> Asked:
 
 async def _haystack(trial: Trial, tokenise: Tokenise) -> Haystack:
     """A text of at most the trial's tokens, if all its needles leave it so short."""
-    sample = " ".join(prose())
+    sample = " ".join(trial.material.sentences)
     characters = trial.length * len(sample) / len(await tokenise(sample))
     for _ in range(MOST_TRIES):
-        hay = haystack(round(characters), trial.seed)
+        hay = haystack(round(characters), trial.seed, trial.material)
         num_tokens = len(await tokenise(hay.text))
         if num_tokens <= trial.length:
             break

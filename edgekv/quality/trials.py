@@ -14,23 +14,12 @@ likely they are: so models that cannot chat give a signal too, and every run ask
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import dataclass, field
 from itertools import cycle
 
-ADJECTIVES = (
-    "red", "old", "broken", "silver", "quiet", "narrow", "heavy", "striped",
-    "wooden", "frozen", "hollow", "distant", "painted", "golden", "crooked", "round",
-)  # fmt: skip
-THINGS = (
-    "lantern", "bridge", "garden", "tower", "ship", "clock", "river", "castle",
-    "mirror", "wagon", "island", "piano", "barrel", "candle", "window", "anchor",
-)  # fmt: skip
+from edgekv.quality.material import NUM_NEEDLES, Material, Needle, constitution
 
-NUM_NEEDLES = len(THINGS)
-"""Facts in one text; all have the same form, so each distracts from the others."""
 PROSE_WORDS = 300
 """How far the prose goes on after the long text, at least."""
 
@@ -47,23 +36,12 @@ class Trial:
     seed: int
     num_asked: int = 8
     """Needles asked for in words, and as many others as tool calls; a divisor of all there are."""
+    material: Material = field(default_factory=constitution)
 
     @property
     def name(self) -> str:
         """Fit for a file name; no two trials share one."""
-        return f"{self.length}-{self.seed}-{self.num_asked}"
-
-
-@dataclass(frozen=True, slots=True)
-class Needle:
-    item: str
-    code: str
-    depth: float
-    """Where in the text it is: 0 at its beginning, 1 at its end."""
-
-    @property
-    def sentence(self) -> str:
-        return f"The pass code of the {self.item} is {self.code}."
+        return f"{self.material.name}-{self.length}-{self.seed}-{self.num_asked}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,48 +60,29 @@ def trials(longest: int, *, quick: bool) -> tuple[Trial, ...]:
     return tuple(Trial(length, seed) for seed, length in enumerate(lengths, start=1))
 
 
-def prose() -> list[str]:
-    """Sentences of the Constitution of the United States, which is in the public domain."""
-    text = (files("edgekv.quality") / "prose.txt").read_text(encoding="utf-8")
-    return re.split(r"(?<=[.;:]) ", " ".join(text.split()))
-
-
-def haystack(num_characters: int, seed: int) -> Haystack:
+def haystack(num_characters: int, seed: int, material: Material) -> Haystack:
     """A text of about so many characters, the same for the same seed."""
-    chance = random.Random(seed)
-    things = chance.sample(THINGS, NUM_NEEDLES)
-    sentences, pieces, length = cycle(prose()), list[str](), 0
-    needles: list[Needle] = []
-    for number, adjective in enumerate(chance.sample(ADJECTIVES, NUM_NEEDLES)):
-        depth, code = (number + 0.5) / NUM_NEEDLES, chance.randrange(10_000, 100_000)
-        needles.append(Needle(f"{adjective} {things[number]}", str(code), depth))
-        while length < depth * num_characters - len(needles[-1].sentence):
+    sentences, pieces, length = cycle(material.sentences), list[str](), 0
+    needles = tuple(_needles(seed, material))
+    for needle in needles:
+        sentence = material.form.sentence(needle)
+        while length < needle.depth * num_characters - len(sentence):
             pieces.append(next(sentences))
             length += len(pieces[-1]) + 1
-        pieces.append(needles[-1].sentence)
+        pieces.append(sentence)
         length += len(pieces[-1]) + 1
     while length < num_characters:
         pieces.append(next(sentences))
         length += len(pieces[-1]) + 1
-    return Haystack(" ".join(pieces), tuple(needles), _words(sentences, PROSE_WORDS))
+    return Haystack(" ".join(pieces), needles, _words(sentences, PROSE_WORDS))
 
 
-def question(needle: Needle) -> tuple[str, str]:
-    """What follows the text, and the answer that is right."""
-    asked = f"\n\nQuestion: What is the pass code of the {needle.item}?\nAnswer: The pass code"
-    return f"{asked} of the {needle.item} is", f" {needle.code}."
-
-
-def tool_call(shown: Needle, needle: Needle) -> tuple[str, str]:
-    """The same as a tool call whose form `shown` has. All but the value is given, for where a
-    grammar holds the answer to a form, that is what the model still says.
-    """
-    asked = f"\n\nTool call for the {shown.item}: {_call(shown)} {shown.code}}}}}\n"
-    return f"{asked}Tool call for the {needle.item}: {_call(needle)}", f" {needle.code}}}}}"
-
-
-def _call(needle: Needle) -> str:
-    return f'{{"name": "open", "arguments": {{"item": "{needle.item}", "code":'
+def _needles(seed: int, material: Material) -> Iterator[Needle]:
+    chance, places = random.Random(seed), random.Random(seed)
+    things = chance.sample(material.things, NUM_NEEDLES)
+    for number, adjective in enumerate(chance.sample(material.adjectives, NUM_NEEDLES)):
+        depth = (number + 0.5 + material.spread * (places.random() - 0.5)) / NUM_NEEDLES
+        yield Needle(f"{adjective} {things[number]}", str(chance.randrange(10_000, 100_000)), depth)
 
 
 def _words(sentences: Iterator[str], count: int) -> str:

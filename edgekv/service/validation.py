@@ -5,35 +5,26 @@ An interrupted run goes on where it was: what each trial measured is kept beside
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TypeAlias
 
 from edgekv.budget.kv_types import Pair
 from edgekv.budget.outcomes import QUICK_LENGTH
 from edgekv.budget.wish import Wish
-from edgekv.core.comparison import Compare, Compared, Likeness, OpenComparison, Passage
-from edgekv.core.frames import Tokenize, Tokens
-from edgekv.core.request import Segment, TextPrompt, Token
 from edgekv.quality.gate import is_settled, objections
 from edgekv.quality.kept_trials import KeptTrials
 from edgekv.quality.measures import Measured, together
 from edgekv.quality.passages import ask
 from edgekv.quality.trials import Trial, trials
 from edgekv.quality.verdicts import REFERENCE, Subject, Verdict, Verdicts
-from edgekv.service.engine_client import EngineClient
-from edgekv.service.lineup import BRANCH_TOKENS, Lineup, prepare
+from edgekv.service.comparing import Comparing, Hear, comparing
+from edgekv.service.lineup import BRANCH_TOKENS, prepare
 from edgekv.service.planning import subject_of
-from edgekv.service.remote_workers import Workers
 from edgekv.service.stages import Stage
 
 LONGEST = 16_384
 """Tokens, unless more are asked for: on a laptop every doubling costs minutes."""
-
-Hear: TypeAlias = Callable[[float], None]
-"""Is told what part of a trial is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +69,26 @@ class Validation:
         num_stages = len(prepared.lineups) * len(todo)
         done = count()
         for lineup in prepared.lineups:
-            async with _comparing(lineup, prepared.ground.workers) as comparing:
+            async with comparing(lineup, prepared.ground.workers) as opened:
                 for trial in todo:
                     stage = Stage(next(done), num_stages, f"{trial.length:,} tokens")
-                    await self._try(comparing, subject, trial, _teller(on_stage, stage))
+                    await self._try(opened, subject, trial, _teller(on_stage, stage))
         on_stage(Stage(0, 0, ""))
         name = prepared.ground.described.facts.name
         return tuple(self._judge(subject, name, pair) for pair in self._scope.pairs)
 
     async def _try(
-        self, comparing: _Comparing, subject: Subject, trial: Trial, on_progress: Hear
+        self, opened: Comparing, subject: Subject, trial: Trial, on_progress: Hear
     ) -> None:
         on_progress(0.0)
-        wanted = self._wanted(comparing.pairs)
+        wanted = self._wanted(opened.pairs)
         for pair in wanted:
             self._longest[pair] = trial.length + BRANCH_TOKENS
         missing = [pair for pair in wanted if not self._recall(subject, pair, trial)]
         if not missing:
             return
-        asked = await ask(trial, comparing.tokenise)
-        found = await comparing.compare(asked.passage, missing, on_progress)
+        asked = await ask(trial, opened.tokenise)
+        found = await opened.compare(asked.passage, missing, on_progress)
         for pair, likenesses in zip(missing, found, strict=True):
             self._kept.keep(subject, pair, trial, asked.measured(likenesses))
             self._recall(subject, pair, trial)
@@ -136,40 +127,6 @@ class Validation:
         self._verdicts.keep(subject, verdict)
         self._kept.drop(subject, pair)
         return verdict
-
-
-class _Comparing:
-    """The process that has a lineup open."""
-
-    def __init__(self, client: EngineClient, pairs: Sequence[Pair]) -> None:
-        self._client, self.pairs = client, tuple(pairs)
-
-    async def tokenise(self, text: str) -> tuple[Token, ...]:
-        prompt = TextPrompt((Segment(text, control=False),))
-        reply = await self._client.call(lambda call: Tokenize(call, prompt))
-        assert isinstance(reply, Tokens)
-        return reply.tokens
-
-    async def compare(
-        self, passage: Passage, pairs: Sequence[Pair], on_progress: Hear
-    ) -> tuple[tuple[Likeness, ...], ...]:
-        candidates = tuple(map(self.pairs.index, pairs))
-        reply = await self._client.call(
-            lambda call: Compare(call, passage, candidates), on_progress
-        )
-        assert isinstance(reply, Compared)
-        return reply.candidates
-
-
-@asynccontextmanager
-async def _comparing(lineup: Lineup, workers: Workers) -> AsyncIterator[_Comparing]:
-    client = await EngineClient.start(command="comparison", workers=workers)
-    candidates = tuple(lineup.candidates.values())
-    try:
-        await client.call(lambda call: OpenComparison(call, lineup.reference, candidates))
-        yield _Comparing(client, tuple(lineup.candidates))
-    finally:
-        await client.close()
 
 
 def _teller(on_stage: Callable[[Stage], None], stage: Stage) -> Hear:

@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
+from bench import held_out
 from edgekv.core.comparison import Likeness, Passage, Scored
 from edgekv.core.request import Token
+from edgekv.quality.material import Material, constitution
 from edgekv.quality.passages import ask
-from edgekv.quality.trials import Trial, haystack, prose, question, tool_call, trials
+from edgekv.quality.trials import Trial, haystack, trials
 
 
 def spelled(text: str) -> tuple[Token, ...]:
@@ -25,35 +27,39 @@ async def by_words(text: str) -> tuple[Token, ...]:
     return tuple(Token(hash(word) % 50_000) for word in text.split(" "))
 
 
-def test_every_needle_is_in_the_text_once_at_its_depth() -> None:
-    hay = haystack(20_000, seed=3)
+@pytest.mark.parametrize("material", [constitution(), held_out.material(3)])
+def test_every_needle_is_in_the_text_once_at_its_depth(material: Material) -> None:
+    hay = haystack(20_000, 3, material)
     for needle in hay.needles:
-        assert hay.text.count(needle.sentence) == 1
-        found = hay.text.index(needle.sentence) / len(hay.text)
+        sentence = material.form.sentence(needle)
+        assert hay.text.count(sentence) == 1
+        found = hay.text.index(sentence) / len(hay.text)
         assert abs(found - needle.depth) < 0.05
 
 
-def test_no_two_needles_share_a_word_that_tells_them_apart() -> None:
-    hay = haystack(20_000, seed=3)
+@pytest.mark.parametrize("material", [constitution(), held_out.material(3)])
+def test_no_two_needles_share_a_word_that_tells_them_apart(material: Material) -> None:
+    hay = haystack(20_000, 3, material)
     words = [word for needle in hay.needles for word in needle.item.split()]
     assert len(set(words)) == len(words)
 
 
 def test_the_same_seed_hides_the_same_and_another_seed_others() -> None:
-    assert haystack(5000, seed=1) == haystack(5000, seed=1)
-    assert haystack(5000, seed=1).needles != haystack(5000, seed=2).needles
+    usual = constitution()
+    assert haystack(5000, 1, usual) == haystack(5000, 1, usual)
+    assert haystack(5000, 1, usual).needles != haystack(5000, 2, usual).needles
 
 
 def test_a_text_is_about_as_long_as_asked_even_beyond_the_prose() -> None:
-    whole = len(" ".join(prose()))
+    whole = len(" ".join(constitution().sentences))
     for length in (4000, 3 * whole):
-        assert abs(len(haystack(length, seed=1).text) / length - 1) < 0.1
+        assert abs(len(haystack(length, 1, constitution()).text) / length - 1) < 0.1
 
 
 def test_the_question_holds_no_answer() -> None:
-    hay = haystack(5000, seed=1)
-    shown, needle = hay.needles[:2]
-    for asked, answer in (question(needle), tool_call(shown, needle)):
+    shown, needle = haystack(5000, 1, constitution()).needles[:2]
+    form = constitution().form
+    for asked, answer in (form.question(needle), form.tool_call(shown, needle)):
         assert needle.code in answer
         assert needle.code not in asked
 
