@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
+from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
@@ -71,10 +72,7 @@ class EngineScreen(Screen[None]):
             with Vertical(id="slots", classes="panel") as slots:
                 slots.border_title = "slots"
                 yield Line("", classes="requests")
-            with Vertical(id="flow", classes="panel") as flow:
-                flow.border_title = "flow"
-                for name in ("gaps", "first-tokens", "reuse", "suspensions", "tiers", "memory"):
-                    yield Line("", classes=name)
+            yield Flow()
             with Vertical(id="devices", classes="panel") as devices:
                 devices.border_title = "memory held, of what is planned"
         yield Footer()
@@ -106,9 +104,8 @@ class EngineScreen(Screen[None]):
         lines = words.slot_words(report, host.own_requests)
         self.query_one(".requests", Line).show("\n".join(lines))
         self._show_cells(report)
+        self.query_one(Flow).report = report
         await self._show_devices(report)
-        # As wide as there is room once all of that is laid out.
-        self.call_after_refresh(self._show_flow, report)
 
     def _show_cells(self, report: Report) -> None:
         cells = self.query_one(CellMap)
@@ -131,8 +128,35 @@ class EngineScreen(Screen[None]):
             )
         )
 
-    def _show_flow(self, report: Report) -> None:
-        width = max(0, self.query_one("#flow").content_size.width - LABEL_WIDTH - SECONDS_WIDTH)
+    async def _show_devices(self, report: Report) -> None:
+        devices = self.query_one("#devices")
+        memory = words.device_memory(report)
+        if len(devices.query(DeviceBar)) != len(memory):
+            await devices.remove_children()
+            await devices.mount(*(DeviceBar() for _ in memory))
+        for bar, held in zip(devices.query(DeviceBar), memory, strict=True):
+            bar.show(held)
+
+
+class Flow(Vertical):
+    """How evenly it flows: words, and bars in what width they leave."""
+
+    report: reactive[Report | None] = reactive(None)
+
+    def __init__(self) -> None:
+        super().__init__(id="flow", classes="panel")
+        self.border_title = "flow"
+
+    def compose(self) -> ComposeResult:
+        for name in ("gaps", "first-tokens", "reuse", "suspensions", "tiers", "memory"):
+            yield Line("", classes=name)
+
+    @on(events.Resize)
+    def watch_report(self) -> None:
+        report = self.report
+        if report is None:
+            return
+        width = max(0, self.content_size.width - LABEL_WIDTH - SECONDS_WIDTH)
         for name, label, values in (
             ("gaps", "token gap", report.gap_seconds),
             ("first-tokens", "first token", report.first_token_seconds),
@@ -147,15 +171,6 @@ class EngineScreen(Screen[None]):
             ("tiers", "KV", words.tier_words(report)),
         ):
             self.query_one(f".{name}", Line).show(f"{label:<{LABEL_WIDTH}}{told}")
-
-    async def _show_devices(self, report: Report) -> None:
-        devices = self.query_one("#devices")
-        memory = words.device_memory(report)
-        if len(devices.query(DeviceBar)) != len(memory):
-            await devices.remove_children()
-            await devices.mount(*(DeviceBar() for _ in memory))
-        for bar, held in zip(devices.query(DeviceBar), memory, strict=True):
-            bar.show(held)
 
 
 class DeviceBar(Horizontal):

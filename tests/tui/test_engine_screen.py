@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
 
@@ -166,3 +168,29 @@ def test_more_waiting_than_are_told_are_counted() -> None:
     report = a_busy_report()
     many = replace(report, snapshot=replace(report.snapshot, num_waiting=40))
     assert words.slot_words(many, None)[-1] == "… and 38 more that wait"
+
+
+async def test_it_may_be_left_while_a_report_is_being_drawn() -> None:
+    worker = WatchedWorker()
+    async with open_chat(worker) as chat:
+        for _ in range(3):
+            await opened(chat)
+            chat.app.screen.post_message(EngineScreen.Reported(worker.reported))
+            await asyncio.sleep(0)
+            chat.app.action_view("help")
+            await chat.shows("what every key does")
+            chat.app.action_view("chat")
+            await chat.shows("Type a message")
+
+
+async def test_the_bars_reach_to_the_border_of_a_window_of_another_size() -> None:
+    async with open_chat(WatchedWorker(), (80, 40)) as chat:
+        await opened(chat)
+        for width in (120, 90):
+            await chat.pilot.resize_terminal(width, 40)
+            await chat.until(lambda: any(is_full(line) for line in chat.text().splitlines()))
+
+
+def is_full(line: str) -> bool:
+    """A row of bars that ends beside the border of its panel."""
+    return "token gap" in line and line.rstrip().endswith(tuple(f"{bar} │" for bar in "▁▂▃▄▅▆▇█"))
