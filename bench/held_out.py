@@ -6,7 +6,8 @@ asks other facts (telephone numbers of people instead of pass codes of things), 
 anew, in another text (`held_out.txt`: chapters IV to VI of Alice's Adventures in Wonderland, by
 Lewis Carroll, 1865, in the public domain). Every trial begins elsewhere in it, so that none
 predicts the words of another. Each that is measured is added to `bench/results/held-out.jsonl` at
-once, and none is measured twice; then what the gate says of each way is printed.
+once, and none is measured twice; then what the gate says of each way is printed. As in the gate, a
+way that a short text has refused for good reads no longer ones.
 
 Beside KV types there is f16 without flash attention: f16 itself, added up in another order than the
 noise that it is judged by. The gate should never refuse it.
@@ -31,7 +32,7 @@ from edgekv.budget.kv_types import Pair, pair_name
 from edgekv.budget.wish import Wish
 from edgekv.core.comparison import Likeness
 from edgekv.errors import Unavailable
-from edgekv.quality.gate import objections
+from edgekv.quality.gate import is_settled, objections
 from edgekv.quality.material import Form, Material, sentences_of
 from edgekv.quality.measures import Measured, together
 from edgekv.quality.passages import ask
@@ -109,15 +110,14 @@ class Asking:
         (lineup,) = prepared.lineups
         return cls(described.facts.name, subject_of(described).computed_by, _with_plain(lineup))
 
-    def tried(self, pair: Pair, trial: Trial, measured: Measured, prose: Likeness) -> Tried:
-        names = {REFERENCE: ROUNDING, _PLAIN_PAIR: PLAIN}
+    def tried(self, pair: Pair, trial: Trial, scores: Measured, prose: Likeness) -> Tried:
         pairs = zip(prose.reference_logprobs, prose.logprobs, strict=True)
         return Tried(
             self.model,
             self.computed_by,
-            names.get(pair, pair_name(pair)),
+            way_of(pair),
             trial.name,
-            measured,
+            scores,
             tuple(round(divergence, 6) for divergence in prose.divergences),
             tuple(round(before - after, 5) for before, after in pairs),
             prose.agreements,
@@ -125,6 +125,10 @@ class Asking:
 
 
 _PLAIN_PAIR: Pair = ("f16", "plain")
+
+
+def way_of(pair: Pair) -> str:
+    return {REFERENCE: ROUNDING, _PLAIN_PAIR: PLAIN}.get(pair) or pair_name(pair)
 
 
 def _with_plain(lineup: Lineup) -> Lineup:
@@ -137,17 +141,25 @@ async def measure(path: str, wish: Wish, todo: Sequence[Trial], longest: int) ->
     """Add what is missing to the kept trials; gives the model's name."""
     prepared = await prepare(path, wish, (REFERENCE, *PAIRS), longest)
     asking = Asking.of(prepared)
-    known = {tried.trial for tried in read() if tried.model == asking.model}
-    missing = [trial for trial in todo if trial.name not in known]
-    if missing:
-        async with comparing(asking.lineup, prepared.ground.workers) as opened:
-            for trial in missing:
-                asked = await ask(trial, opened.tokenise)
-                ways = await opened.compare(asked.passage, opened.pairs, lambda _: None)
-                for pair, likenesses in zip(opened.pairs, ways, strict=True):
-                    scores = asked.measured(likenesses)
-                    _keep(asking.tried(pair, trial, scores, likenesses[-1]))
+    async with comparing(asking.lineup, prepared.ground.workers) as opened:
+        for trial in todo:
+            known = found(asking.model, todo)
+            if trial.name in {tried.trial for tried in known}:
+                continue
+            done = settled(known)
+            pairs = [pair for pair in opened.pairs if way_of(pair) not in done]
+            asked = await ask(trial, opened.tokenise)
+            ways = await opened.compare(asked.passage, pairs, lambda _: None)
+            for pair, likenesses in zip(pairs, ways, strict=True):
+                scores = asked.measured(likenesses)
+                _keep(asking.tried(pair, trial, scores, likenesses[-1]))
     return asking.model
+
+
+def found(model: str, todo: Sequence[Trial]) -> list[Tried]:
+    """What is kept of a model in these trials."""
+    names = {trial.name for trial in todo}
+    return [tried for tried in read() if tried.model == model and tried.trial in names]
 
 
 def read() -> list[Tried]:
@@ -161,12 +173,23 @@ def _keep(tried: Tried) -> None:
         file.write(msgspec.json.encode(tried) + b"\n")
 
 
-def verdicts(found: Sequence[Tried]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each way with the gate's objections; `found` are of one model and one set of trials."""
-    ways = groupby(sorted(found, key=lambda tried: tried.way), key=lambda tried: tried.way)
-    measured = {way: together(tried.measured for tried in group) for way, group in ways}
-    noise = measured.pop(ROUNDING)
-    for way, own in measured.items():
+def measured(tried: Sequence[Tried]) -> dict[str, Measured]:
+    """By way; of one model and one set of trials."""
+    ways = groupby(sorted(tried, key=lambda one: one.way), key=lambda one: one.way)
+    return {way: together(one.measured for one in group) for way, group in ways}
+
+
+def settled(tried: Sequence[Tried]) -> set[str]:
+    """The ways that are refused whatever longer texts show."""
+    ways = measured(tried)
+    return {way for way, own in ways.items() if is_settled(own, ways[ROUNDING])} - {ROUNDING}
+
+
+def verdicts(tried: Sequence[Tried]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each way with the gate's objections; of one model and one set of trials."""
+    ways = measured(tried)
+    noise = ways.pop(ROUNDING)
+    for way, own in ways.items():
         yield way, objections(own, noise)
 
 
@@ -180,9 +203,7 @@ def main() -> None:
     todo = held_out_trials(options.longest, options.seed)
     wish = Wish(threads=options.threads)
     model = asyncio.run(measure(options.model, wish, todo, options.longest))
-    names = {trial.name for trial in todo}
-    found = [tried for tried in read() if tried.model == model and tried.trial in names]
-    for way, reasons in verdicts(found):
+    for way, reasons in verdicts(found(model, todo)):
         click.echo(f"{way}: {'; '.join(reasons) or 'passed'}")
 
 
