@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def most_context(self) -> int | None:
-        """Tokens a conversation may hold, as far as was tested; None: as many as it likes."""
+        """Tokens a conversation may hold, as far as was tested; None: any number, on trust."""
         is_whole = self.longest >= QUICK_LENGTH
         return None if set(self.types) <= _QUICK and is_whole else self.longest
 
@@ -84,11 +84,14 @@ def standing(choice: Choice, tested: Iterable[Outcome]) -> Standing | None:
     passed = f"{name} passed the {extent} on this model, up to {test.longest:,} tokens"
     if not test.is_trusted:
         return Standing("unvalidated", f"{passed}, and is unvalidated beyond it; {remedy}")
-    if test.most_context is not None and choice.context_length > test.most_context:
-        longer = f"'edgekv validate --kv-type {name} --longest {choice.context_length}' tests them."
-        sentence = f"{passed}; longer conversations are unvalidated, and {longer}"
-        return Standing("unvalidated", sentence)
-    return Standing("passed", f"{passed}.")
+    if choice.context_length <= test.longest:
+        return Standing("passed", f"{passed}.")
+    longer = f"'edgekv validate --kv-type {name} --longest {choice.context_length}' tests them."
+    if test.most_context is None:
+        return Standing(
+            "passed", f"{passed}; longer conversations are taken on trust, and {longer}"
+        )
+    return Standing("unvalidated", f"{passed}; longer conversations are unvalidated, and {longer}")
 
 
 def kv_words(plan: MemoryPlan) -> str:

@@ -65,6 +65,20 @@ def test_q8_0_that_was_tested_in_less_than_a_quick_check_goes_no_further() -> No
     assert plan(forced, tested=(Q8_PASSED,)).kv_standing == "passed"
 
 
+def test_a_plan_says_what_its_longest_conversations_take_on_trust() -> None:
+    wish = Wish(kv_type_k="q8_0", kv_type_v="q8_0", context_length=8192)
+    longer = (
+        "q8_0 passed the quick check on this model, up to 2,048 tokens; longer conversations are "
+        "taken on trust, and 'edgekv validate --kv-type q8_0 --longest 8192' tests them."
+    )
+    assert longer in plan(wish, tested=(replace(Q8_PASSED, quick=True, longest=2048),)).limits
+    whole = replace(Q8_PASSED, quick=False, longest=8192)
+    assert (
+        "q8_0 passed the gate on this model, up to 8,192 tokens."
+        in plan(wish, tested=(whole,)).limits
+    )
+
+
 def test_of_those_that_passed_the_most_precise_that_reaches_as_far_is_chosen() -> None:
     tested = (Q4_PASSED, MIXED_PASSED, Q8_PASSED)
     assert [test.types for test in trusted(tested)] == [
