@@ -236,10 +236,11 @@ class ChatScreen(Screen[None]):
 
     @on(ConversationList.Opened)
     async def _open(self, message: ConversationList.Opened) -> None:
-        self._close_list()
         if message.conversation is None:
             await self.talk.start_over(self.dialogue.system)
-        elif message.conversation != self.dialogue.id:
+            return
+        self._close_list()
+        if message.conversation != self.dialogue.id:
             await self.talk.open(message.conversation)
 
     @on(ConversationList.Closed)

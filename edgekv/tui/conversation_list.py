@@ -44,7 +44,7 @@ class ConversationList(Vertical):
 
     @dataclass
     class Opened(Message):
-        """None: what was open is deleted, so begin a new one."""
+        """None: what was open is deleted, so begin a new one beside the list."""
 
         conversation: ConversationId | None
 
@@ -151,23 +151,33 @@ class ConversationList(Vertical):
         if self._marked is not None:
             self._renaming = self._marked.id
             box = self.query_one(Input)
+            box.add_class("-renaming")
             box.placeholder, box.value = RENAME, visible(self._marked.title)
+            box.action_select_all()
 
     def action_delete(self) -> None:
         if self._marked is not None:
-            gone = self._marked.id
+            gone, place = self._marked.id, self.query_one(OptionList).highlighted
             with self._saying_why():
                 self._archive.history.delete(gone)
                 self.notify("Deleted; Ctrl+Z brings it back", timeout=4)
             if gone == self._dialogue.id:
                 self.post_message(self.Opened(None))
             self.refresh_list()
+            self._mark(place)
 
     def action_undo(self) -> None:
         with self._saying_why():
-            if self._archive.history.undelete() is None:
+            back = self._archive.history.undelete()
+            if back is None:
                 self.notify("There is nothing to bring back", timeout=3)
-        self.refresh_list()
+            self.refresh_list()
+            self._mark(next((n for n, row in enumerate(self._listed) if row.id == back), None))
+
+    def _mark(self, place: int | None) -> None:
+        """The row there, or the last one if there are fewer."""
+        if place is not None and self._listed:
+            self.query_one(OptionList).highlighted = min(place, len(self._listed) - 1)
 
     def action_close(self) -> None:
         if self._renaming is not None:
@@ -178,6 +188,7 @@ class ConversationList(Vertical):
     def _stop_renaming(self) -> None:
         self._renaming = None
         box = self.query_one(Input)
+        box.remove_class("-renaming")
         with self.prevent(Input.Changed):
             box.placeholder, box.value = SEARCH, self._words
 
