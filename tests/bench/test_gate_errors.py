@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.gate_errors import refusals
+from bench.gate_errors import refusals, retrieval_refusals
 from bench.held_out import Tried
 from edgekv.quality.measures import Measured, NeedleScore, ProseScore
 
@@ -47,3 +47,13 @@ def test_a_question_is_drawn_with_what_rounding_did_to_it() -> None:
     moved = tried(falls=(0.0,) * 3 + (8.0,) + (0.0,) * 12)
     assert refusals([moved], [moved], 1, draws=200) < 0.02
     assert refusals([moved], [QUIET], 1, draws=200) > 0.3
+
+
+def test_of_kept_verdicts_only_the_questions_are_drawn() -> None:
+    bad_prose = tried(divergences=(1.0,) * 256).measured
+    assert retrieval_refusals(bad_prose, QUIET.measured, 1, draws=20) == 0.0
+    harmed = tried(falls=(0.5,) * 16).measured
+    assert retrieval_refusals(harmed, QUIET.measured, 1, draws=20) == 1.0
+    moved = tried(falls=(0.0,) * 3 + (8.0,) + (0.0,) * 12).measured
+    assert retrieval_refusals(moved, moved, 1, draws=200) < 0.02
+    assert retrieval_refusals(moved, moved, 1, draws=200, apart=True) > 0.1
