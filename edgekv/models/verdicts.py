@@ -12,7 +12,7 @@ from edgekv.errors import DoesNotFit, ModelError
 from edgekv.models.bandwidth import Bandwidth, tokens_per_second
 from edgekv.models.catalogue import CatalogueFile, CatalogueModel, catalogue
 from edgekv.models.forecast import Candidate, Place, forecast
-from edgekv.models.gguf_walk import walk
+from edgekv.models.gguf_walk import walk_file
 from edgekv.models.shelf import LocalModel, local_models
 
 GOOD_CONTEXT = 8192
@@ -44,12 +44,28 @@ class Verdict:
     model: CatalogueModel | None
     """Its entry in the catalogue, if it has one."""
     outcome: Outcome
+    """Neither plan nor problem before it was judged."""
     most_tokens_per_second: float | None = None
     """What the memory's speed allows one answer; None where that is not known."""
 
     @property
     def fits(self) -> bool:
         return self.outcome.plan is not None
+
+
+def not_judged_yet() -> tuple[Verdict, ...]:
+    """The models on this disk, by the names that `judge_all` gives them. No file is opened."""
+    there = local_models()
+    known: dict[Path, tuple[str, CatalogueModel]] = {}
+    for name, model in _entries():
+        _, local = _file_of(model, there)
+        if local is not None:
+            known[local.path] = name, model
+    verdicts = []
+    for one in there:
+        name, entry = known.get(one.path, (one.name, None))
+        verdicts.append(Verdict(name, one.quantisation, one.num_bytes, one, entry, Outcome()))
+    return tuple(sorted(verdicts, key=_rank))
 
 
 async def judge_all(place: Place, bandwidth: Bandwidth | None) -> tuple[Verdict, ...]:
@@ -112,7 +128,8 @@ async def _catalogued(
 async def _local(local: LocalModel, place: Place, bandwidth: Bandwidth | None) -> Verdict:
     metadata: dict[str, str] = {}
     try:
-        metadata = read_metadata(local.path)
+        # What describes a model comes before its vocabulary.
+        metadata = walk_file(local.path, whole=False).metadata
         candidate = Candidate(local.name, metadata, local.num_bytes, local.quantisation)
         outcome = await _judge(candidate, place)
     except (ModelError, OSError) as error:
@@ -130,17 +147,6 @@ async def _local(local: LocalModel, place: Place, bandwidth: Bandwidth | None) -
         if is_mixture
         else _speed(outcome, bandwidth, local.num_bytes, 1.0),
     )
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """What a file's header says before its vocabulary. Raises `ModelError` and `OSError`."""
-    with path.open("rb") as file:
-
-        def read(offset: int, length: int) -> bytes:
-            file.seek(offset)
-            return file.read(length)
-
-        return walk(read, path.stat().st_size, whole=False).metadata
 
 
 def _file_of(

@@ -12,7 +12,7 @@ from edgekv.models.bandwidth import memory_bandwidth
 from edgekv.models.keeping import remove
 from edgekv.models.shelf import LocalModel
 from edgekv.models.transfer import Progress
-from edgekv.models.verdicts import Verdict, judge_all
+from edgekv.models.verdicts import Verdict, judge_all, not_judged_yet
 from edgekv.service.devices import read_place
 from edgekv.service.getting_frames import Came, Got, Refused, Said, read_line
 from edgekv.service.own_command import own_command
@@ -25,6 +25,10 @@ class ModelSupply:
     def __init__(self) -> None:
         self.last: tuple[Verdict, ...] = ()
         """What was judged last."""
+
+    async def here(self) -> tuple[Verdict, ...]:
+        """The models on this disk at once, before anything is known of them but their size."""
+        return await asyncio.to_thread(not_judged_yet)
 
     async def judged(self) -> tuple[Verdict, ...]:
         """Every model on this disk and in the catalogue, as `verdicts.judge_all` orders them.

@@ -248,7 +248,7 @@ DIAL_KEYS: list[BindingType] = [
 
 MODELS_KEYS: list[BindingType] = [
     *_back("models"),
-    Binding("enter", "open", "Open", id="models.open", tooltip="Go on with this model"),
+    Binding("enter", "use", "Use", id="models.open", tooltip="Go on with this model, or get it"),
     Binding("g", "get", "Get", id="models.get", tooltip="Download this model"),
     Binding("x", "stop", "Stop", id="models.stop", tooltip="Stop the download, to go on later"),
     Binding("d", "delete", "Delete", id="models.delete", tooltip="Delete this model; press twice"),

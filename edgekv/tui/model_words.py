@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edgekv.budget.sizes import format_size
 from edgekv.models.transfer import Progress
 from edgekv.models.verdicts import Verdict
@@ -34,17 +36,23 @@ def row(verdict: Verdict) -> tuple[str, ...]:
     )
 
 
+def count_words(verdicts: Sequence[Verdict]) -> str:
+    num_fitting = sum(verdict.fits for verdict in verdicts)
+    num_here = sum(verdict.local is not None for verdict in verdicts)
+    return f"{len(verdicts)} known · {num_fitting} fit · {num_here} on this disk"
+
+
 def detail_words(verdict: Verdict) -> str:
-    """What the row has no room for: where it is, what it would take, or what is wrong with it."""
+    """What the row has no room for: what is wrong with it, what it would take, where it is."""
     words = [verdict.model.title if verdict.model else verdict.name]
+    if verdict.outcome.problem is not None:
+        words.append(verdict.outcome.problem)
+    if plan := verdict.outcome.plan:
+        words.append(f"would take {format_size(plan.total_bytes)}")
     if verdict.model is not None:
         words += [verdict.model.about, verdict.model.licence or "licence not known"]
     if verdict.local is not None:
         words.append(f"{verdict.local.path} ({verdict.local.origin})")
-    if plan := verdict.outcome.plan:
-        words.append(f"would take {format_size(plan.total_bytes)}")
-    if verdict.outcome.problem is not None:
-        words.append(verdict.outcome.problem)
     return " · ".join(words)
 
 

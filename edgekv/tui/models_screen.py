@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
@@ -31,6 +31,7 @@ from edgekv.tui.model_words import (
     HERE,
     TOO_LARGE,
     UNKNOWN,
+    count_words,
     detail_words,
     mark,
     progress_words,
@@ -41,6 +42,20 @@ from edgekv.tui.visible import visible
 OpenFile: TypeAlias = Callable[[Path], None]
 
 LEGEND = f"{HERE} on this disk  {FITS} fits  {TOO_LARGE} needs more memory  {UNKNOWN} not known yet"
+
+
+class ModelTable(DataTable[Text], inherit_bindings=False):
+    """Enter is the screen's, so that the footer tells what it does."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        binding
+        for binding in DataTable.BINDINGS
+        if isinstance(binding, Binding) and binding.key != "enter"
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="models", cursor_type="row", zebra_stripes=False)
+        self.add_columns(*COLUMNS)
 
 
 class ModelsScreen(Screen[None]):
@@ -79,9 +94,7 @@ class ModelsScreen(Screen[None]):
         with Horizontal(classes="title"):
             yield Static("Models", classes="screen-name")
             yield Line("looking at this machine and its models", classes="model")
-        table: DataTable[Text] = DataTable(id="models", cursor_type="row", zebra_stripes=False)
-        table.add_columns(*COLUMNS)
-        yield table
+        yield ModelTable()
         yield Line("", classes="detail")
         yield Bar(classes="progress")
         yield Line(LEGEND, classes="legend-line")
@@ -90,8 +103,6 @@ class ModelsScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(DataTable).focus()
-        if self._supply.last:
-            self.post_message(self.Judged(self._supply.last))
         self._look()
 
     def _look(self) -> None:
@@ -99,6 +110,8 @@ class ModelsScreen(Screen[None]):
 
     async def _judge(self) -> None:
         try:
+            if not self._verdicts:
+                self.post_message(self.Judged(self._supply.last or await self._supply.here()))
             self.post_message(self.Judged(await self._supply.judged()))
         except EdgeKVError as error:
             self.post_message(self.Ended(str(error)))
@@ -113,10 +126,8 @@ class ModelsScreen(Screen[None]):
             table.add_row(*(Text(visible(cell)) for cell in row(verdict)))
         names = [verdict.name for verdict in message.verdicts]
         table.move_cursor(row=names.index(chosen) if chosen in names else 0)
-        num_here = sum(verdict.local is not None for verdict in message.verdicts)
-        num_fitting = sum(verdict.fits for verdict in message.verdicts)
-        words = f"{len(names)} known · {num_fitting} fit · {num_here} on this disk"
-        self.query_one(".model", Line).show(words)
+        if any(verdict.fits for verdict in message.verdicts):
+            self.query_one(".model", Line).show(count_words(message.verdicts))
         self._describe()
 
     @property
@@ -141,19 +152,23 @@ class ModelsScreen(Screen[None]):
                 return can_be_had and self._getting is None
             case "open":
                 return chosen is not None and chosen.local is not None and chosen.fits
+            case "use":
+                return self._usual is not None
             case "delete":
                 return chosen is not None and chosen.local is not None and chosen.local.is_ours
             case "stop":
                 return self._getting is not None
         return True
 
+    @property
+    def _usual(self) -> str | None:
+        """What is done with a model that is chosen: open what is here, get what is not."""
+        return next((one for one in ("open", "get") if self.check_action(one, ())), None)
+
     @on(DataTable.RowSelected)
-    def _take(self) -> None:
-        """Enter: open what is here, get what is not."""
-        for action in ("open", "get"):
-            if self.check_action(action, ()):
-                self.call_later(self.run_action, action)
-                return
+    async def action_use(self) -> None:
+        if self._usual is not None:
+            await self.run_action(self._usual)
 
     def action_get(self) -> None:
         assert self._chosen is not None

@@ -15,7 +15,8 @@ from edgekv.errors import DoesNotFit
 from edgekv.models.bandwidth import Bandwidth, measure, memory_bandwidth
 from edgekv.models.catalogue import catalogue
 from edgekv.models.forecast import Candidate, Place, forecast
-from edgekv.models.verdicts import Verdict, best_of, judge_all, read_metadata
+from edgekv.models.gguf_walk import walk_file
+from edgekv.models.verdicts import Verdict, best_of, judge_all, not_judged_yet
 from tests.models.conftest import put
 
 GIB = 1024**3
@@ -80,7 +81,7 @@ def test_a_forecast_is_near_the_plan_that_the_file_gets(
     home: Path, starter_model: Path, gemma_model: Path
 ) -> None:
     # Asked of the library itself in tests/llama; here the sizes that it gave for 4 slots.
-    metadata = read_metadata(starter_model)
+    metadata = walk_file(starter_model, whole=False).metadata
     candidate = Candidate("starter", metadata, starter_model.stat().st_size, "Q4_1", 49_152)
     wish = Wish(context_length=8192, slots=4, host_cache_bytes=0, embeddings=False)
     plan = asyncio.run(forecast(candidate, Place(machine_with(16), ()), wish))
@@ -126,7 +127,9 @@ def test_what_is_on_disk_comes_first_and_a_bad_file_hides_nothing(
     names = [verdict.name for verdict in verdicts if verdict.local]
     # Two names of one file are one model.
     assert sorted(names) == ["empty", "hostile", "smollm2-135m"]
-    assert [v.name for v in verdicts[:3]] == [v.name for v in verdicts if v.local]
+    assert [v.name for v in verdicts[:3]] == names
+    assert [v.name for v in not_judged_yet()] == names
+    assert not any(v.fits for v in not_judged_yet())
     by_name = {verdict.name: verdict for verdict in verdicts}
     assert by_name["smollm2-135m"].fits
     assert "ends after 0 bytes" in (by_name["empty"].outcome.problem or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -59,8 +60,16 @@ class PaperSupply(ModelSupply):
         self.removed: list[str] = []
         self.error: EdgeKVError | None = None
         self.shown = verdicts()
+        self.may_judge = asyncio.Event()
+        self.may_judge.set()
+
+    async def here(self) -> tuple[Verdict, ...]:
+        return tuple(
+            dataclasses.replace(v, outcome=Outcome()) for v in self.shown if v.local is not None
+        )
 
     async def judged(self) -> tuple[Verdict, ...]:
+        await self.may_judge.wait()
         return self.shown
 
     async def get(self, name: str, hear: Hear) -> None:

@@ -106,6 +106,24 @@ async def test_enter_goes_on_with_a_model_that_is_here(screen: Open) -> None:
     await screen.chat.until(lambda: screen.opened == [Path("/models/theirs.gguf")])
 
 
+async def test_what_is_here_is_listed_while_this_machine_is_looked_at(screen: Open) -> None:
+    await screen.pilot.press("f3")
+    screen.supply.may_judge.clear()
+    await screen.pilot.press("f3")
+    await screen.shows("starter")
+    assert "looking at this machine" in screen.chat.text()
+    assert screen.chat.app.screen.check_action("use", ()) is False
+    screen.supply.may_judge.set()
+    await screen.shows("5 known · 3 fit · 2 on this disk")
+
+
+async def test_the_footer_tells_what_enter_does(screen: Open) -> None:
+    await screen.choose("starter")
+    await screen.shows("⏎ Use")
+    await screen.choose("huge")
+    await screen.chat.until(lambda: "⏎ Use" not in screen.chat.text())
+
+
 async def test_a_hostile_name_is_only_drawn(screen: Open) -> None:
     local = a_local("\x1b]0;x\x07")
     verdict = Verdict("\x1b[2J", None, None, local, None, Outcome(a_plan("x")))
