@@ -47,11 +47,16 @@ class PromptInput(TextArea):
         )
         self._completions = completions
         self._history = InputHistory()
+        self._sent = ""
 
     def accept(self) -> None:
-        """The text was taken: remember it and make room for the next."""
-        self._history.add(self.text)
-        self.clear()
+        """The text that was sent is taken: remember it. What was typed since is the next."""
+        self._history.add(self._sent)
+        if self.text.startswith(self._sent):
+            lines = self._sent.split("\n")
+            self.delete((0, 0), (len(lines) - 1, len(lines[-1])))
+        else:
+            self.clear()
 
     def remember(self, sent: Sequence[str]) -> None:
         """Texts of earlier sessions, the oldest first."""
@@ -98,7 +103,8 @@ class PromptInput(TextArea):
             if is_name and chosen.endswith(" "):
                 return
         if self.text.strip():
-            self.post_message(self.Sent(self.text))
+            self._sent = self.text
+            self.post_message(self.Sent(self._sent))
 
     def action_complete(self) -> None:
         if self._completions.chosen is not None:

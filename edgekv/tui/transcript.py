@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.reactive import Reactive, ReactiveType
 from textual.widget import Widget
 
 from edgekv.history.entries import Entry
@@ -49,6 +51,9 @@ class Earlier(Line):
 class Transcript(VerticalScroll, can_focus=False):
     """Stays at its end unless the user scrolled away from it."""
 
+    _has_taken_away = False
+    """Since garbage was last collected."""
+
     def compose(self) -> ComposeResult:
         yield Line(WELCOME, classes="welcome")
         yield Earlier()
@@ -56,6 +61,16 @@ class Transcript(VerticalScroll, can_focus=False):
     def on_mount(self) -> None:
         self.query_one(Earlier).show_number(0)
         self.anchor()
+
+    def set_reactive(self, reactive: Reactive[ReactiveType], value: ReactiveType) -> None:
+        """As Textual does, which scrolls to less than nothing what is shorter than its window.
+
+        That drew a short conversation at the bottom, or at the top, as it came.
+        """
+        if reactive in {Widget.scroll_y, Widget.scroll_target_y} and isinstance(value, int):
+            super().set_reactive(reactive, max(0, value))
+        else:
+            super().set_reactive(reactive, value)
 
     async def clear(self) -> None:
         await self.take_away(*self.query_children().exclude(".welcome").exclude(".earlier"))
@@ -95,6 +110,7 @@ class Transcript(VerticalScroll, can_focus=False):
         else:
             await self.mount(question)
         await self.mount(answer)
+        self._collect_garbage()
         await self._hide_oldest()
         self.anchor()
 
@@ -105,12 +121,22 @@ class Transcript(VerticalScroll, can_focus=False):
             first.focus()
 
     async def take_away(self, *widgets: Widget) -> None:
+        self._has_taken_away = self._has_taken_away or bool(widgets)
         for widget in widgets:
             if isinstance(widget, Answer):
                 await widget.stop_drawing()
             await widget.remove()
 
-    async def add_notice(self, text: str, kind: str = "notice") -> None:
+    async def add_notice(self, text: str) -> None:
+        """Something that comes by itself: who reads further up goes on reading there."""
+        await self._add(text, "notice")
+
+    async def reply(self, text: str, kind: str = "info") -> None:
+        """What somebody has just asked for, so it is gone to."""
+        await self._add(text, kind)
+        self.anchor()
+
+    async def _add(self, text: str, kind: str) -> None:
         self.add_class("-used")
         await self.mount(Line(text, classes=kind))
 
@@ -122,6 +148,19 @@ class Transcript(VerticalScroll, can_focus=False):
             start = self.children.index(earlier) + 1
             await self.take_away(*self.children[start : self.children.index(first_kept)])
             earlier.show_number(first_kept.position)
+
+    def _collect_garbage(self) -> None:
+        """Now, when somebody has just sent something and no key is waited for.
+
+        By itself Python looks through all that is on the screen whenever it likes: a third of a
+        second in a long conversation. What is left now is not looked through again until some of
+        it was taken away.
+        """
+        if self._has_taken_away:
+            self._has_taken_away = False
+            gc.unfreeze()
+        gc.collect()
+        gc.freeze()
 
 
 def _widgets(entries: Sequence[Entry], start: int, end: int) -> list[Widget]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 
 from tests.tui.fakes import Script, ScriptedWorker, asked
 from tests.tui.open_chat import open_chat
@@ -37,6 +38,17 @@ async def test_enter_on_nothing_but_blanks_sends_nothing() -> None:
         await chat.pilot.pause()
         assert chat.worker.submits == []
         assert chat.prompt.text == "  \n "
+
+
+async def test_what_is_typed_right_behind_enter_is_the_next_message() -> None:
+    async with open_chat(ScriptedWorker(Script())) as chat:
+        await chat.paste(LINES)
+        chat.prompt.action_send()
+        for key in "no":
+            chat.prompt.post_message(events.Key(key, key))
+        await chat.is_idle()
+        assert chat.prompt.text == "no"
+    assert asked(chat.worker.submits[0]) == [f"user: {LINES}"]
 
 
 async def test_the_arrow_keys_leave_the_text_at_its_borders_for_earlier_messages() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
 from edgekv.core.events import FinishReason
 from edgekv.errors import DoesNotFit, EngineDied, PromptTooLong
+from edgekv.tui.answer import Answer
 from tests.tui.fakes import Script, ScriptedWorker, asked
 from tests.tui.open_chat import open_chat
 
@@ -218,3 +221,16 @@ async def test_the_last_answer_is_copied_exactly() -> None:
         await chat.ask("?")
         await chat.pilot.press("ctrl+o")
         assert chat.app.clipboard == "**a** \x1b[2J"
+
+
+async def test_what_is_shown_is_not_searched_for_garbage_and_what_is_not_leaves_memory() -> None:
+    """In a long conversation a search takes longer than a key may."""
+    async with open_chat(ScriptedWorker(*(Script(words=("So.",)) for _ in range(3)))) as chat:
+        await chat.ask("one")
+        await chat.ask("two")
+        first = weakref.ref(chat.screen.query(Answer).first())
+        assert all(found is not first() for found in gc.get_objects())
+        await chat.pilot.press("ctrl+n")
+        await chat.until(lambda: not chat.screen.query(Answer))
+        await chat.ask("three")
+        assert first() is None
