@@ -121,14 +121,15 @@ class RequestError(EdgeKVError):
 
 
 class PromptTooLong(RequestError):
-    """`needed` and `limit` are tokens."""
+    """`needed` and `limit` are tokens; `is_about` says that not all of them were counted."""
 
     code = "context_length_exceeded"
     param = "messages"
 
-    def __init__(self, needed: int, limit: int) -> None:
+    def __init__(self, needed: int, limit: int, *, is_about: bool = False) -> None:
+        count = f"about {needed}" if is_about else needed
         super().__init__(
-            f"The prompt has {needed} tokens but one conversation may hold {limit}, "
+            f"The prompt has {count} tokens but one conversation may hold {limit}, "
             "of which at least one is for the answer; shorten it or start with a larger --ctx."
         )
         self.needed, self.limit = needed, limit

@@ -31,6 +31,7 @@ from edgekv.core.request import Grammar, Prompt, Request, RequestId, TextPrompt,
 from edgekv.core.restraint import Restraint
 from edgekv.engine.detokenizer import TextStream
 from edgekv.engine.engine import Engine, Limits
+from edgekv.engine.long_texts import check_prompt, check_text
 from edgekv.engine.pinning import Pinning
 from edgekv.engine.resizing import Freed, Resizing, with_room_for
 from edgekv.engine.turns import branches
@@ -117,6 +118,8 @@ class Session:
         return self._engine.snapshot()
 
     def tokenize(self, prompt: TextPrompt) -> tuple[Token, ...]:
+        """Raises `InvalidValue` for a text that would hold up everybody else."""
+        check_text(prompt, self._choice.context_length)
         return tuple(self._vocabulary.tokenize(prompt.segments))
 
     def detokenize(self, tokens: tuple[Token, ...]) -> str:
@@ -210,7 +213,8 @@ class Session:
 
     def _prompt_tokens(self, prompt: Prompt) -> tuple[Token, ...]:
         if isinstance(prompt, TextPrompt):
-            tokens = self.tokenize(prompt)
+            check_prompt(prompt, self._engine.context_length, self._vocabulary)
+            tokens = tuple(self._vocabulary.tokenize(prompt.segments))
         else:
             tokens = prompt.tokens
             self._check_ids(tokens)
