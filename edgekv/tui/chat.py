@@ -209,7 +209,7 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Refused)
     async def _refuse(self, message: Composer.Refused) -> None:
-        await self.talk.transcript.add_notice(message.why)
+        await self.talk.transcript.reply(message.why, "notice")
 
     def _accept(self, text: str) -> None:
         self.prompt.accept()

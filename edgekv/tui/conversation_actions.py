@@ -153,7 +153,7 @@ class ConversationActions:
             raise InvalidValue("message", "Nothing was said yet.")
 
     async def _tell(self, text: str) -> None:
-        await self._talk.transcript.add_notice(text, "info")
+        await self._talk.transcript.reply(text)
 
 
 def _count(argument: str) -> int:

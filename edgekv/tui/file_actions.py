@@ -64,7 +64,7 @@ class FileActions:
         await self._tell(f"Imported {what}; Ctrl+L lists all.")
 
     async def _tell(self, text: str) -> None:
-        await self._talk.transcript.add_notice(text, "info")
+        await self._talk.transcript.reply(text)
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -123,4 +123,4 @@ class ModelActions:
         await self._tell(f"One conversation may hold {choice_words(self._plan)}.")
 
     async def _tell(self, text: str) -> None:
-        await self._talk.transcript.add_notice(text, "info")
+        await self._talk.transcript.reply(text)

@@ -237,9 +237,8 @@ class Talk(Vertical):
         self.dialogue.start_from(self.dialogue.entries[-2:], title)
         await self.show()
         await self.count()
-        await self.transcript.add_notice(
-            "This conversation begins with the summary; the whole one is in the list (Ctrl+L).",
-            "info",
+        await self.transcript.reply(
+            "This conversation begins with the summary; the whole one is in the list (Ctrl+L)."
         )
 
     async def count(self) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.reactive import Reactive, ReactiveType
+from textual.reactive import Reactive
 from textual.widget import Widget
 
 from edgekv.history.entries import Entry
@@ -62,15 +63,13 @@ class Transcript(VerticalScroll, can_focus=False):
         self.query_one(Earlier).show_number(0)
         self.anchor()
 
-    def set_reactive(self, reactive: Reactive[ReactiveType], value: ReactiveType) -> None:
+    def set_reactive(self, reactive: Reactive[Any], value: Any) -> None:
         """As Textual does, which scrolls to less than nothing what is shorter than its window.
 
         That drew a short conversation at the bottom, or at the top, as it came.
         """
-        if reactive in {Widget.scroll_y, Widget.scroll_target_y} and isinstance(value, int):
-            super().set_reactive(reactive, max(0, value))
-        else:
-            super().set_reactive(reactive, value)
+        is_place = reactive in {Widget.scroll_y, Widget.scroll_target_y}
+        super().set_reactive(reactive, max(0, value) if is_place else value)
 
     async def clear(self) -> None:
         await self.take_away(*self.query_children().exclude(".welcome").exclude(".earlier"))

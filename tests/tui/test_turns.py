@@ -234,3 +234,26 @@ async def test_what_is_shown_is_not_searched_for_garbage_and_what_is_not_leaves_
         await chat.until(lambda: not chat.screen.query(Answer))
         await chat.ask("three")
         assert first() is None
+
+
+async def test_a_short_conversation_begins_at_the_top_in_a_window_of_any_size() -> None:
+    async with open_chat(ScriptedWorker(Script()), size=(40, 10)) as chat:
+        await chat.ask("Hi")
+        for size in ((200, 60), (80, 24)):
+            await chat.pilot.resize_terminal(*size)
+            await chat.until(lambda: any("Hi" in line for line in chat.text().splitlines()[:4]))
+
+
+async def test_the_answer_to_a_command_is_gone_to_from_further_up() -> None:
+    long = Script(words=tuple(f"Line {number}\n\n" for number in range(60)))
+    async with open_chat(ScriptedWorker(long)) as chat:
+        await chat.ask("Count.")
+        await chat.pilot.press("pageup", "pageup")
+        await chat.until(lambda: "Line 59" not in chat.text())
+        await chat.send("/attach nowhere.txt")
+        await chat.shows("'nowhere.txt' cannot be read")
+        await chat.pilot.press("pageup", "pageup")
+        await chat.until(lambda: "cannot be read" not in chat.text())
+        await chat.pilot.press("ctrl+u")
+        await chat.send("/system")
+        await chat.shows("The model is told nothing.")
