@@ -23,12 +23,12 @@ from edgekv.traffic.advice import (
     Advice,
     Outcome,
     Trials,
-    Wall,
     advise,
     times_over,
     wall_of,
 )
 from edgekv.traffic.export import EXPORTS
+from edgekv.traffic.load import Wall
 from edgekv.traffic.room import Room, bytes_per_cell, room_of
 from edgekv.traffic.step_time import StepTime, fitted
 from edgekv.traffic.trace import Trace, read_trace

@@ -30,6 +30,10 @@ class Api:
         """For `Worker.start`: what /health tells while the model loads."""
         self._inspection.on_progress(step)
 
+    async def watch_load(self) -> None:
+        """Until cancelled."""
+        await self._model.metrics.load.run()
+
     async def close(self) -> None:
         await self._model.close()
 
@@ -53,5 +57,5 @@ class Api:
     def answer_error(self, request: Request, error: EdgeKVError) -> Response:
         if request.method == "POST":
             self._model.count(error)
-        wait = self._model.metrics.expected_wait() if isinstance(error, Overloaded) else None
+        wait = self._model.metrics.load.expected_wait() if isinstance(error, Overloaded) else None
         return error_response(error, wait)

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -39,8 +40,11 @@ class AttachedTerminals:
         ]
 
     async def engine(self, _: Request) -> Response:
-        """What runs and waits, who holds which cells, and how evenly answers flow."""
-        return json_response(await self._model.worker.report())
+        """What runs and waits, who holds which cells, how evenly answers flow, and where the load
+        leads.
+        """
+        report = await self._model.worker.report()
+        return json_response(replace(report, load=self._model.metrics.load.forecast))
 
     async def card(self, _: Request) -> Response:
         return json_response(Card(VERSION, self._model.name, self._model.facts))

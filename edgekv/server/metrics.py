@@ -14,25 +14,24 @@ from prometheus_client.registry import Collector
 
 from edgekv.core.events import Delta, Finished
 from edgekv.core.plan import BufferSize, CostLine
+from edgekv.errors import Overloaded
+from edgekv.server.load_metrics import load_families
 from edgekv.server.memory_metrics import memory_families
 from edgekv.server.turn import WorkerEvent
+from edgekv.service.load_watch import LoadWatch
 from edgekv.service.worker import Worker
 
 FIRST_TOKEN_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 TOKEN_GAP_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-
-PACE_WEIGHT = 0.2
-"""Of the newest answer in the average of how long one takes: about the last ten count."""
 
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class Metrics:
     def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._seconds_per_answer = 1.0
+        self.load = LoadWatch(worker)
         self._registry = CollectorRegistry()
-        self._registry.register(_EngineCollector(worker))
+        self._registry.register(_EngineCollector(worker, self.load))
         self._requests = Counter(
             "edgekv_requests",
             "Requests by how they ended: stop, length, cancelled, expired, refused or failed.",
@@ -58,12 +57,6 @@ class Metrics:
     def count(self, outcome: str) -> None:
         self._requests.labels(outcome).inc()
 
-    def expected_wait(self) -> float:
-        """Seconds until the queue as it is will have been answered, at the pace of late."""
-        plan = self._worker.plan
-        slots = plan.choice.slots if plan else 1
-        return max(1.0, self._worker.snapshot.num_waiting / slots * self._seconds_per_answer)
-
     async def watch(
         self, events: AsyncGenerator[WorkerEvent], arrived: float
     ) -> AsyncGenerator[WorkerEvent]:
@@ -71,8 +64,8 @@ class Metrics:
 
         A request that fails is not counted here but where its error is answered.
         """
-        last = started = arrived
-        histogram = self._first_token
+        last, histogram, was_in = arrived, self._first_token, True
+        self.load.come()
         try:
             async with aclosing(events):
                 async for event in events:
@@ -82,23 +75,23 @@ class Metrics:
                         last, histogram = now, self._token_gap
                     elif isinstance(event, Finished):
                         self.count(event.reason.value)
-                        self._note_pace(time.monotonic() - started)
-                    else:
-                        started = time.monotonic()
                     yield event
         except (asyncio.CancelledError, GeneratorExit):
             self.count("cancelled")
             raise
-
-    def _note_pace(self, seconds: float) -> None:
-        self._seconds_per_answer += (seconds - self._seconds_per_answer) * PACE_WEIGHT
+        except Overloaded:
+            was_in = False
+            raise
+        finally:
+            if was_in:
+                self.load.end()
 
 
 class _EngineCollector(Collector):
     """Reads the worker when somebody asks, so that nothing is counted twice."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, worker: Worker, load: LoadWatch) -> None:
+        self._worker, self._load = worker, load
 
     def collect(self) -> Iterator[Family]:
         yield from self._pool()
@@ -106,6 +99,7 @@ class _EngineCollector(Collector):
         yield from self._swap()
         yield from self._memory()
         yield from memory_families(self._worker.watch.view())
+        yield from load_families(self._load.forecast)
 
     def _pool(self) -> Iterator[Family]:
         snapshot = self._worker.snapshot

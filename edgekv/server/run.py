@@ -98,6 +98,7 @@ async def run(
 
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     loading = asyncio.create_task(worker.start(api.on_progress))
+    watching = asyncio.create_task(api.watch_load())
     try:
         with hearing(_heard(reloads=manner.reread_key is not None), hear):
             await _first_of(loading, stopped, serving)
@@ -111,8 +112,7 @@ async def run(
             return stopped.result()
     finally:
         server.should_exit = True
-        loading.cancel()
-        await asyncio.gather(loading, return_exceptions=True)
+        await _end(loading, watching)
         await worker.close()
         await serving
         await api.close()
@@ -151,6 +151,12 @@ def _reload(manner: Manner, lock: Lock) -> None:
     except SettingsError as error:
         _log.error("All stays as it was: %s", error)
     supervisor.tell_ready()
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:

@@ -8,6 +8,7 @@ from edgekv.core.frames import Snapshot
 from edgekv.core.look import EngineLook
 from edgekv.core.plan import Allocation, MemoryPlan
 from edgekv.service.memory_view import MemoryView
+from edgekv.traffic.load import Forecast
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -24,3 +25,5 @@ class Report(msgspec.Struct, frozen=True):
     num_restarts: int = 0
     memory: MemoryView = MemoryView()
     """How short memory is, and what was given up for it."""
+    load: Forecast = Forecast()
+    """Where the load of a server leads."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
+from edgekv.traffic.load import Wall
 from edgekv.traffic.room import Room
 from edgekv.traffic.simulation import Run, is_in_time, simulate
 from edgekv.traffic.step_time import StepTime
@@ -27,12 +27,6 @@ SLOWEST, FASTEST = 1 / 4096, 64.0
 """How many times as fast a trace is let come at most, and at least."""
 NEAR_ENOUGH = 1.2
 """Between a load that is served in time and one that is not."""
-
-
-class Wall(StrEnum):
-    MEMORY = "memory"
-    COMPUTE = "compute"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from msgspec import structs
 from edgekv.cli.advise import Found, report, trials_of
 from edgekv.core.plan import MemoryPlan
 from edgekv.core.request import Priority
-from edgekv.traffic.advice import FASTEST, Trials, Wall, advise
+from edgekv.traffic.advice import FASTEST, Trials, advise
+from edgekv.traffic.load import Wall
 from edgekv.traffic.room import Room
 from edgekv.traffic.step_time import StepTime
 from edgekv.traffic.trace import Row, Trace, Traced

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as replace_field
 
 from edgekv.core.request import Priority
-from edgekv.traffic.advice import Trials, Wall, advise, percentile, times_over, wall_of
+from edgekv.traffic.advice import Trials, advise, percentile, times_over, wall_of
+from edgekv.traffic.load import Wall
 from edgekv.traffic.room import Room, bytes_per_cell, room_of
 from edgekv.traffic.simulation import is_in_time, simulate
 from edgekv.traffic.step_time import StepTime
