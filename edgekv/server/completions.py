@@ -20,7 +20,7 @@ from edgekv.server.completion_request import CompletionRequest
 from edgekv.server.errors import json_response
 from edgekv.server.messages import to_messages
 from edgekv.server.schema import Generation, parse
-from edgekv.server.served import ServedModel, Timing, body_of, new_id
+from edgekv.server.served import ServedModel, Timing, body_of, check_copies, new_id
 from edgekv.server.sse import EventStream, while_connected
 from edgekv.server.text_answers import TextShape
 from edgekv.service.infill import infill_prompt
@@ -39,7 +39,9 @@ class Completions:
 
     async def chat(self, request: Request) -> Response:
         arrived = time.monotonic()
-        asked = parse(await body_of(request), ChatRequest)
+        body = await body_of(request)
+        asked = parse(body, ChatRequest)
+        check_copies(body, asked.num_choices)
         timing = Timing(arrived, asked.deadline_ms)
         facts = self._model.checked(asked.model)
         grammar = asked.grammar()
@@ -66,7 +68,9 @@ class Completions:
 
     async def complete(self, request: Request) -> Response:
         arrived = time.monotonic()
-        asked = parse(await body_of(request), CompletionRequest)
+        body = await body_of(request)
+        asked = parse(body, CompletionRequest)
+        check_copies(body, asked.num_choices)
         timing = Timing(arrived, asked.deadline_ms)
         facts = self._model.checked(asked.model)
         prompts = asked.prompts()

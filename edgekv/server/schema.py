@@ -6,6 +6,7 @@ field out.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -85,7 +86,7 @@ class Generation(SamplingFields, frozen=True, kw_only=True):
     max_tokens: Count | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    repeat_penalty: Annotated[float, Meta(gt=0, le=2)] | None = None
+    repeat_penalty: Annotated[float, Meta(ge=0.01, le=2)] | None = None
     logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)]] | None = None
     stop: StopText | Annotated[list[StopText], Meta(max_length=16)] | None = None
     n: NumChoices | None = None
@@ -179,15 +180,18 @@ def _asks_nothing(neutral: Neutral, name: str, value: object) -> bool:
     )
 
 
-def _readable(error: msgspec.ValidationError) -> InvalidValue:
+def _readable(error: msgspec.ValidationError) -> RequestError:
     """msgspec ends its message with where it was: "Expected `int` >= 1 - at `$.max_tokens`"."""
     what, _, where = str(error).partition(" - at `$")
     param = where.strip("`.")
+    if unknown := re.fullmatch("Object contains unknown field `(.*)`", what, re.DOTALL):
+        return UnsupportedOption(f"{param}.{unknown[1]}")
     return InvalidValue(param or "body", f"{param}: {what}." if param else f"{what}.")
 
 
 def _token(text: str, num_vocab: int) -> Token:
-    if not (text.isascii() and text.isdigit() and int(text[:20]) < num_vocab):
+    # A second spelling of a token, like 01, would be a second bias.
+    if not (re.fullmatch("0|[1-9][0-9]{0,9}", text) and int(text) < num_vocab):
         raise InvalidValue(
             "logit_bias",
             f"logit_bias: '{text[:40]}' is not a token id from 0 to {num_vocab - 1}.",

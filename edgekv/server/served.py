@@ -222,3 +222,15 @@ async def body_of(request: Request) -> bytes:
             raise HTTPException(413, f"A body may have {BODY_LIMIT_BYTES} bytes; send less.")
         parts.append(part)
     return b"".join(parts)
+
+
+def check_copies(body: bytes, count: int) -> None:
+    """Raise `HTTPException` 413 for more answers than may be asked for with such a body: each is a
+    request of its own to the engine.
+    """
+    if len(body) * count > BODY_LIMIT_BYTES:
+        raise HTTPException(
+            413,
+            f"A body may have {BODY_LIMIT_BYTES} bytes for all its {count} answers together; "
+            "send less, or ask for fewer answers.",
+        )

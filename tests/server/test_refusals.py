@@ -98,6 +98,7 @@ async def test_a_field_that_asks_for_what_happens_anyway_is_accepted(
         ({"presence_penalty": 3}, "presence_penalty"),
         ({"frequency_penalty": -3}, "frequency_penalty"),
         ({"repeat_penalty": 0}, "repeat_penalty"),
+        ({"repeat_penalty": 1e-300}, "repeat_penalty"),
         ({"stop": ""}, "stop"),
         ({"stop": ["a", ""]}, "stop[1]"),
         ({"stop": ["x"] * 17}, "stop"),
@@ -105,6 +106,7 @@ async def test_a_field_that_asks_for_what_happens_anyway_is_accepted(
         ({"logit_bias": {"259": 1}}, "logit_bias"),
         ({"logit_bias": {"-1": 1}}, "logit_bias"),
         ({"logit_bias": {"two": 1}}, "logit_bias"),
+        ({"logit_bias": {"05": 1, "5": 2}}, "logit_bias"),
         ({"logit_bias": {"²": 1}}, "logit_bias"),
         ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
         ({"priority": "urgent"}, "priority"),
@@ -127,7 +129,6 @@ async def test_a_field_that_asks_for_what_happens_anyway_is_accepted(
         ({"reasoning_effort": "high"}, "reasoning_effort"),
         ({"reasoning_effort": "utmost"}, "reasoning_effort"),
         ({"stream": "yes"}, "stream"),
-        ({"stream": True, "stream_options": {"x": 1}}, "stream_options"),
     ],
 )
 async def test_a_value_out_of_range_is_named(
@@ -208,6 +209,31 @@ async def test_a_body_over_the_limit_is_refused(
     monkeypatch.setattr(served, "BODY_LIMIT_BYTES", 1000)
     error = await refusal(client, {"messages": HI, "user": "x" * 1000}, status=413)
     assert error["code"] == "body_too_large"
+
+
+async def test_a_body_counts_once_for_each_of_its_answers(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "BODY_LIMIT_BYTES", 1000)
+    body = {"messages": HI, "user": "x" * 200, "n": 3}
+    assert (await client.post(CHAT, json=body)).status_code == 200
+    error = await refusal(client, {**body, "n": 4}, status=413)
+    assert error["code"] == "body_too_large"
+    assert "all its 4 answers" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"stream": True, "stream_options": {"x": 1}}, "stream_options.x"),
+        ({"messages": [HI[0] | {"weight": 1}]}, "messages[0].weight"),
+    ],
+)
+async def test_an_unknown_field_is_named_wherever_it_stands(
+    client: httpx.AsyncClient, fields: dict[str, Any], name: str
+) -> None:
+    error = await refusal(client, {"messages": HI, **fields})
+    assert (error["code"], error["param"]) == ("unsupported_parameter", name)
 
 
 async def test_unknown_paths_and_methods_are_answered_in_json(client: httpx.AsyncClient) -> None:
