@@ -36,6 +36,7 @@ from textual.content import Content
 from textual.widgets import Markdown
 from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
+from edgekv.tui.maths import keep_formulas
 from edgekv.tui.visible import visible
 
 CODE_THEMES = {(False, True): "nord", (False, False): "friendly"}
@@ -50,7 +51,7 @@ def parser() -> MarkdownIt:
     """
     markdown = MarkdownIt("gfm-like", {"html": False, "linkify": False}).disable("reference")
     markdown.core.ruler.push("as_written", _as_written)
-    return markdown
+    return keep_formulas(markdown)
 
 
 def _as_written(state: StateCore) -> None:
@@ -99,8 +100,7 @@ def code_theme(is_ansi: bool, is_dark: bool) -> str:
 
 def code_in(text: str) -> tuple[str, ...]:
     """The pieces of code in a Markdown text, exactly as they stand in it."""
-    tokens = MarkdownIt("gfm-like", {"html": False, "linkify": False}).parse(text)
-    return tuple(token.content for token in tokens if token.type in CODE)
+    return tuple(token.content for token in parser().parse(text) if token.type in CODE)
 
 
 def highlighted(code: str, language: str, theme: str) -> Text:
@@ -155,7 +155,7 @@ class _StandingCode(CodeBlock):
         code = highlighted(str(self.text).rstrip(), self.lexer_name, self.theme)
         style = console.get_style("markdown.code_block", default="none")
         click = Style(dim=True, meta={"@click": f"copy_code({self.number})"})
-        word = Text("copy ", style=click, justify="right")
+        word = Text.assemble(("copy", click), " ", justify="right")
         yield Padding(word, (0, 1), style=style, expand=True)
         yield Padding(code, (0, 2, 1, 2), style=style, expand=True)
 
