@@ -8,11 +8,18 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
+from bench.geometry import num_layers
 from bench.serving import Server, edgekv, free_port, started
+from edgekv.budget.kv_types import KV_TYPES
+from tests.lenders import lender
+
+ENOUGH_BESIDE_WEIGHTS = 1024**3
+"""Bytes that a worker lends for keys, values and buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +83,66 @@ def contestants(peers: Peers) -> list[Contestant]:
     return found
 
 
-def _edgekv(room: Room) -> AbstractContextManager[Server]:
+def keepers(peers: Peers) -> list[Contestant]:
+    """EdgeKV and llama-server with the bytes of `Room.cells` cells of f16, and nothing beside."""
+    kinds: list[tuple[str, str, Callable[[Room, str], AbstractContextManager[Server]]]] = [
+        ("EdgeKV", "--kv-type {} --slots S --cells C --host-cache 0 --disk-cache 0", _edgekv_keeps)
+    ]
+    if (program := peers.llama_server) is not None:
+        how = "-ctk {0} -ctv {0} -np S -c C --kv-unified --cache-ram 0"
+        kinds.append(("llama-server", how, partial(_llama_server_keeps, program)))
+    return [
+        Contestant(f"{name}, {kv_type}", how.format(kv_type), partial(of_type, start, kv_type))
+        for name, how, start in kinds
+        for kv_type in ("f16", "q8_0")
+    ]
+
+
+def of_type(
+    start: Callable[[Room, str], AbstractContextManager[Server]], kv_type: str, room: Room
+) -> AbstractContextManager[Server]:
+    """With as many cells as the bytes of those of f16 are enough for, and as many more slots."""
+    f16, other = (KV_TYPES[name].row_bytes(32) for name in ("f16", kv_type))
+    more = replace(room, cells=room.cells * f16 // other, slots=room.slots * f16 // other)
+    return start(more, kv_type)
+
+
+def _edgekv_keeps(room: Room, kv_type: str) -> AbstractContextManager[Server]:
+    return _edgekv(room, "--kv-type", kv_type, "--host-cache", "0", "--disk-cache", "0")
+
+
+def _llama_server_keeps(program: Path, room: Room, kv_type: str) -> AbstractContextManager[Server]:
+    types = ("-ctk", kv_type, "-ctv", kv_type)
+    return _llama_server(
+        program, room, *types, "-np", str(room.slots), "--kv-unified", "--cache-ram", "0"
+    )
+
+
+def with_workers(_: Peers) -> list[Contestant]:
+    """EdgeKV alone, and with half of the layers on a worker of the same machine."""
+    return [
+        Contestant("EdgeKV", "--slots S --cells C --ctx N", _edgekv),
+        Contestant("EdgeKV with a worker", "--workers 127.0.0.1:PORT --gpu-layers HALF", _lent),
+    ]
+
+
+@contextlib.contextmanager
+def _lent(room: Room) -> Iterator[Server]:
+    half = str(num_layers(room.model) // 2)
+    enough = Path(room.model).stat().st_size + ENOUGH_BESIDE_WEIGHTS
+    with (
+        lender(enough, "--threads", str(room.threads)) as worker,
+        _edgekv(room, "--workers", worker.address, "--gpu-layers", half) as server,
+    ):
+        yield server
+
+
+def _edgekv(room: Room, *options: str) -> AbstractContextManager[Server]:
     return edgekv(
         room.model,
         *("--slots", str(room.slots), "--cells", str(room.cells)),
         *("--ctx", str(room.context_length), "--threads", str(room.threads)),
+        *options,
     )
 
 

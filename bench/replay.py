@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import time
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
-import openai
 
+from bench.mixed_trace import Replay
 from bench.report import report
 from bench.serving import Server, edgekv
+from bench.shortening import shortened
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import Choice, MemoryPlan
 from edgekv.service.measuring import ALONE
@@ -35,34 +35,14 @@ from edgekv.traffic.advice import outcome, percentile
 from edgekv.traffic.room import Room, room_of
 from edgekv.traffic.simulation import simulate
 from edgekv.traffic.step_time import StepTime, Work, fitted
-from edgekv.traffic.trace import Row, Trace, Traced, read_trace
+from edgekv.traffic.trace import Trace, read_trace
 
 SECONDS_TO_MEASURE = 16.0
 PRIME = 40_009
 """Below the vocabulary of every model used here. Block ids that differ by less than so much stay
 different tokens."""
-
-
 FEWEST = 20
 """Requests: fewer have no 95th percentile."""
-
-
-def shortened(trace: Trace, shorter: int) -> Trace:
-    """The requests, so many times shorter; blocks shrink with their prompts."""
-    return Trace(tuple(replace(r, row=_shortened(r.row, shorter)) for r in trace.requests))
-
-
-def _shortened(row: Row, shorter: int) -> Row:
-    num_answer = max(1, row.output_length // shorter)
-    return Row(
-        timestamp=row.timestamp,
-        input_length=max(2, row.input_length // shorter),
-        output_length=num_answer,
-        hash_ids=row.hash_ids,
-        # Rounded up, so that the blocks still cover the prompt.
-        block_tokens=-(-row.block_tokens // shorter),
-        max_tokens=num_answer,
-    )
 
 
 def paced(trace: Trace, room: Room, step_time: StepTime, busy: float, seconds: float) -> Trace:
@@ -75,36 +55,16 @@ def paced(trace: Trace, room: Room, step_time: StepTime, busy: float, seconds: f
 
 
 async def replay(url: str, trace: Trace) -> dict[str, float]:
-    client = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=3600)
-    model = (await client.models.list()).data[0].id
-    started = time.perf_counter()
-
-    async def one(request: Traced) -> tuple[float, float, int, int]:
-        await asyncio.sleep(request.arrival_seconds - (time.perf_counter() - started))
-        sent, first, usage = time.perf_counter(), 0.0, None
-        stream = await client.completions.create(
-            model=model,
-            prompt=[token % PRIME + 100 for token in request.prompt],
-            max_tokens=request.row.output_length,
-            temperature=0,
-            stream=True,
-            stream_options={"include_usage": True},
-            extra_body={"ignore_eos": True},
-        )
-        async for chunk in stream:
-            if chunk.choices and chunk.choices[0].text and not first:
-                first = time.perf_counter() - sent
-            usage = chunk.usage or usage
-        assert usage is not None
-        details = usage.prompt_tokens_details
-        reused = (details and details.cached_tokens) or 0
-        total = time.perf_counter() - sent
-        return first or total, total, reused, usage.prompt_tokens
-
-    done = await asyncio.gather(*map(one, trace.requests))
-    firsts, totals = [d[0] for d in done], [d[1] for d in done]
+    replayed = Replay(trace, PRIME)
+    await replayed.run(url)
+    figures = replayed.figures()
+    if figures["finished"] != len(trace.requests):
+        raise SystemExit(f"not every request was answered: {figures['errors']}")
+    replies = replayed.replies
+    firsts = [reply.first_token_seconds for reply in replies]
+    totals = [reply.total_seconds for reply in replies]
     return {
-        "hit_rate": sum(d[2] for d in done) / sum(d[3] for d in done),
+        "hit_rate": sum(r.cached for r in replies) / sum(r.usage.prompt_tokens for r in replies),
         "first_token_p50": percentile(firsts, 50),
         "first_token_p95": percentile(firsts, 95),
         "total_p50": percentile(totals, 50),

@@ -25,23 +25,19 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import aclosing
 from pathlib import Path
 
 import psutil
 
 from bench import curves, decode, results
-from bench.clients import Client
-from bench.contestants import Contestant, Peers, Room, contestants
+from bench.asking import Asking, Figures
+from bench.contestants import Contestant, Peers, Room
 from bench.memory import peak_resident_bytes
-from bench.necessary import necessary_tokens
 from bench.report import surroundings
 from bench.restart import measure as measure_restart
 from bench.serving import Server
-from bench.workloads import AT_ONCE, FULL, SHORT, Figures, Workload
-from edgekv.service.messages import Message
+from bench.workloads import AT_ONCE, FULL, SHORT, Workload
 
-WARM_UP = [Message("user", "hi")]
 PATIENCE = 8
 """How many times as long as a quiet machine takes a load may last."""
 ALONE = {
@@ -52,28 +48,24 @@ ALONE = {
 
 
 async def one_round(contestant: Contestant, workload: Workload, room: Room) -> Figures:
+    asking = workload.asking(room)
     try:
         with contestant.start(room) as server:
-            async with (
-                aclosing(Client(server.url)) as warm_up,
-                aclosing(Client(server.url)) as client,
-            ):
-                await warm_up.ask(WARM_UP, 8)
-                figures = await _in_time(workload, client) | _peak_memory(server)
+            limit = PATIENCE * 60 * workload.minutes
+            figures = await _in_time(asking, server.url, limit) | _peak_memory(server)
     except SystemExit as error:
         return {"errors": [str(error)], "finished": 0}
-    necessary = await necessary_tokens(room.model, client.exchanges, [WARM_UP])
-    return figures | {"prompt_tokens_necessary": necessary}
+    return figures | {"prompt_tokens_necessary": await asking.necessary(room.model)}
 
 
-async def _in_time(workload: Workload, client: Client) -> Figures:
+async def _in_time(asking: Asking, url: str, seconds: float) -> Figures:
     """A server that answers no more holds up nobody: what it did so far is what it did."""
-    limit = PATIENCE * 60 * workload.minutes
     try:
-        async with asyncio.timeout(limit):
-            return await workload.run(client)
+        async with asyncio.timeout(seconds):
+            await asking.run(url)
     except TimeoutError:
-        return client.totals() | {"errors": [f"not done after {limit:.0f} s"]}
+        return asking.figures() | {"errors": [f"not done after {seconds:.0f} s"]}
+    return asking.figures()
 
 
 def _peak_memory(server: Server) -> Figures:
@@ -120,7 +112,7 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, object]:
     workload = next(w for w in (SHORT if given.short else FULL) if w.name == name)
     room = Room(given.model, workload.slots, workload.cells, workload.context_length, given.threads)
     top = _ceiling(given) if name == "decode" else {}
-    return asyncio.run(compare(workload, contestants(_peers(given)), room)) | top
+    return asyncio.run(compare(workload, workload.servers(_peers(given)), room)) | top
 
 
 def _ceiling(given: argparse.Namespace) -> dict[str, object]:
@@ -141,9 +133,9 @@ def _say(sentence: str) -> None:
     sys.stderr.write(sentence + "\n")
 
 
-def _list(num_servers: int) -> None:
+def _list(peers: Peers) -> None:
     for workload in FULL:
-        minutes = workload.minutes * workload.rounds * num_servers
+        minutes = workload.minutes * workload.rounds * len(workload.servers(peers))
         sys.stdout.write(f"{workload.name:12} {minutes:5.1f} min  {workload.what}\n")
     for name, (minutes, what) in ALONE.items():
         sys.stdout.write(f"{name:12} {minutes:5.1f} min  {what}\n")
@@ -176,7 +168,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     given = parsed()
     if given.list:
-        _list(len(contestants(_peers(given))))
+        _list(_peers(given))
         return
     path = given.results or (None if given.short else results.file_of_this_version())
     document: dict[str, object] = {}

@@ -71,6 +71,11 @@ def _priorities(figures: Figures) -> str:
     return "{} s against {} s".format(*waits)
 
 
+def _trace(figures: Figures) -> str:
+    waits = (plain(figures[f"first_token_p{p}_seconds"]) for p in (50, 95))
+    return "{} s and {} s, ".format(*waits) + computed(figures)
+
+
 CELLS: dict[str, Callable[[Figures], str]] = {
     "fan_out": _fan_out,
     "spike": _spike,
@@ -78,7 +83,9 @@ CELLS: dict[str, Callable[[Figures], str]] = {
     "stall": _stall,
     "decode": _decode,
     "priorities": _priorities,
+    "trace": _trace,
 }
+"""The loads of the overview: those in which every server takes part as it is usually run."""
 ASKS = {
     "fan_out": "until all are answered",
     "spike": "speed of all",
@@ -86,6 +93,7 @@ ASKS = {
     "stall": "worst gap in the answer",
     "decode": "speed of all",
     "priorities": "first token, interactive against batch, 95 in 100",
+    "trace": "first token, 50 and 95 in 100",
 }
 
 
@@ -119,7 +127,7 @@ def _of_what(name: str, load: dict[str, Any]) -> str:
     if name == "decode":
         return f" ({' / '.join(f'{v:.3g}' for v in load['ceiling'].values())} at most)"
     figures = load["servers"]["EdgeKV"]
-    if name in {"fan_out", "turns"}:
+    if name in {"fan_out", "turns", "trace"}:
         return f" ({plain(figures['prompt_tokens_necessary'], ',.0f')} tokens are necessary)"
     return ""
 

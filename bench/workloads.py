@@ -6,9 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from bench import decode, fan_out, priorities, spike, stall, turns
+from bench.asking import Asking, Chats, Figures
 from bench.clients import Client
+from bench.contestants import Contestant, Peers, Room, contestants, keepers, with_workers
+from bench.geometry import f16_bytes
+from bench.mixed_trace import Replay, mixed
+from bench.returning import Conversations, Returning
 
-Figures = dict[str, object]
 AT_ONCE = (1, 4, 16)
 """Answers that are decoded beside each other."""
 
@@ -24,14 +28,24 @@ class Workload:
     rounds: int
     minutes: float
     """About how long one server takes for a round, on two quiet cores."""
-    run: Callable[[Client], Awaitable[Figures]]
+    asking: Callable[[Room], Asking]
+    servers: Callable[[Peers], list[Contestant]] = contestants
+    """Who takes part."""
 
 
-async def _decode(client: Client, tokens: int) -> Figures:
-    speeds = await decode.speeds(client, list(AT_ONCE), tokens)
+def _chats(ask: Callable[[Client], Awaitable[Figures]]) -> Callable[[Room], Asking]:
+    return lambda _: Chats(ask)
+
+
+async def _decode(client: Client, tokens: int, at_once: tuple[int, ...] = AT_ONCE) -> Figures:
+    speeds = await decode.speeds(client, list(at_once), tokens)
     return {
         f"tokens_per_second_at_{n}": v and round(v, 1) for n, v in speeds.items()
     } | client.totals()
+
+
+def _returning(room: Room, conversations: Conversations) -> Returning:
+    return Returning(conversations, f16_bytes(room.model, room.cells))
 
 
 FULL = (
@@ -41,7 +55,7 @@ FULL = (
         *(16, 8192, 8192),
         rounds=3,
         minutes=0.5,
-        run=lambda client: fan_out.burst(client, fan_out.chats(16, 1000, 40), 48),
+        asking=_chats(lambda client: fan_out.burst(client, fan_out.chats(16, 1000, 40), 48)),
     ),
     Workload(
         "spike",
@@ -49,7 +63,7 @@ FULL = (
         *(8, 2048, 2048),
         rounds=3,
         minutes=0.5,
-        run=lambda client: spike.burst(client, 8, 200, 400),
+        asking=_chats(lambda client: spike.burst(client, 8, 200, 400)),
     ),
     Workload(
         "turns",
@@ -57,7 +71,7 @@ FULL = (
         *(4, 2048, 2048),
         rounds=1,
         minutes=0.9,
-        run=lambda client: turns.run(client, 6, 6, 32),
+        asking=_chats(lambda client: turns.run(client, 6, 6, 32)),
     ),
     Workload(
         "stall",
@@ -65,7 +79,7 @@ FULL = (
         *(4, 16384, 8192),
         rounds=1,
         minutes=1.2,
-        run=lambda client: stall.run(client, 3000, 400),
+        asking=_chats(lambda client: stall.run(client, 3000, 400)),
     ),
     Workload(
         "decode",
@@ -73,7 +87,7 @@ FULL = (
         *(16, 8192, 8192),
         rounds=2,
         minutes=0.7,
-        run=lambda client: _decode(client, 128),
+        asking=_chats(lambda client: _decode(client, 128)),
     ),
     Workload(
         "priorities",
@@ -81,28 +95,75 @@ FULL = (
         *(16, 4096, 2048),
         rounds=1,
         minutes=1.0,
-        run=lambda client: priorities.run(client, 32),
+        asking=_chats(lambda client: priorities.run(client, 32)),
+    ),
+    Workload(
+        "trace",
+        "112 requests of two public traces within 60 s, 4,096 cells",
+        *(4, 4096, 2048),
+        rounds=1,
+        minutes=1.6,
+        asking=lambda _: Replay(mixed(112, seconds=60), num_words=40_009),
+    ),
+    Workload(
+        "returning",
+        "36 conversations of 250 tokens that come back, with the memory of 4,352 cells of f16",
+        *(17, 4352, 512),
+        rounds=1,
+        minutes=1.0,
+        asking=lambda room: _returning(room, Conversations(36, 250, num_words=40_009)),
+        servers=keepers,
+    ),
+    Workload(
+        "workers",
+        "1 and 4 answers at once, with half of the layers on a worker of the same machine",
+        *(4, 4096, 2048),
+        rounds=3,
+        minutes=0.3,
+        asking=_chats(lambda client: _decode(client, 64, (1, 4))),
+        servers=with_workers,
     ),
 )
-SHORT_FORMS: dict[str, tuple[str, Callable[[Client], Awaitable[Figures]]]] = {
+SHORT_FORMS: dict[str, tuple[str, Callable[[Room], Asking]]] = {
     "fan_out": (
         "4 clients at once behind one system prompt of 100 words",
-        lambda client: fan_out.burst(client, fan_out.chats(4, 100, 10), 8),
+        _chats(lambda client: fan_out.burst(client, fan_out.chats(4, 100, 10), 8)),
     ),
-    "spike": ("2 clients that want 24 tokens", lambda client: spike.burst(client, 2, 20, 12)),
-    "turns": ("2 conversations of 2 turns", lambda client: turns.run(client, 2, 2, 4)),
+    "spike": (
+        "2 clients that want 24 tokens",
+        _chats(lambda client: spike.burst(client, 2, 20, 12)),
+    ),
+    "turns": ("2 conversations of 2 turns", _chats(lambda client: turns.run(client, 2, 2, 4))),
     "stall": (
         "an answer under way while a prompt of 60 words comes",
-        lambda client: stall.run(client, 60, 8),
+        _chats(lambda client: stall.run(client, 60, 8)),
     ),
-    "decode": ("1, 4 and 16 short answers at once", lambda client: _decode(client, 20)),
-    "priorities": ("3 clients of three priorities", lambda client: priorities.run(client, 3)),
+    "decode": (
+        "1, 4 and 16 short answers at once",
+        _chats(lambda client: _decode(client, 20)),
+    ),
+    "priorities": (
+        "3 clients of three priorities",
+        _chats(lambda client: priorities.run(client, 3)),
+    ),
+    "trace": (
+        "24 requests of two public traces",
+        lambda _: Replay(mixed(24, seconds=1), num_words=150),
+    ),
+    "returning": (
+        "2 conversations of 24 tokens that come back",
+        lambda room: _returning(room, Conversations(2, 24, num_words=150)),
+    ),
+    "workers": (
+        "1 and 2 short answers, with half of the layers on a worker of the same machine",
+        _chats(lambda client: _decode(client, 12, (1, 2))),
+    ),
 }
 SHORT = tuple(
     replace(
         workload,
         what=f"{SHORT_FORMS[workload.name][0]} (short form)",
-        run=SHORT_FORMS[workload.name][1],
+        asking=SHORT_FORMS[workload.name][1],
         rounds=1,
         minutes=0.3,
     )

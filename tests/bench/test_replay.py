@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.replay import paced, shortened
+from bench.replay import paced
+from bench.shortening import shortened
 from edgekv.traffic.room import Room
 from edgekv.traffic.simulation import simulate
 from edgekv.traffic.step_time import StepTime
