@@ -49,6 +49,7 @@ RETRY_HEADERS = {
 }
 
 HTTP_CODES = {
+    400: "invalid_request",
     401: "invalid_api_key",
     403: "forbidden",
     404: "not_found",

@@ -213,13 +213,15 @@ def new_id() -> RequestId:
 
 
 async def body_of(request: Request) -> bytes:
-    """Raises `HTTPException` 413 before more than the limit is in memory."""
+    """Raises `HTTPException` 413 before more than the limit is in memory, and before anything is
+    for a body that is announced to be larger.
+    """
+    _check_length(int(request.headers.get("content-length", 0)))
     parts: list[bytes] = []
     length = 0
     async for part in request.stream():
         length += len(part)
-        if length > BODY_LIMIT_BYTES:
-            raise HTTPException(413, f"A body may have {BODY_LIMIT_BYTES} bytes; send less.")
+        _check_length(length)
         parts.append(part)
     return b"".join(parts)
 
@@ -234,3 +236,8 @@ def check_copies(body: bytes, count: int) -> None:
             f"A body may have {BODY_LIMIT_BYTES} bytes for all its {count} answers together; "
             "send less, or ask for fewer answers.",
         )
+
+
+def _check_length(num_bytes: int) -> None:
+    if num_bytes > BODY_LIMIT_BYTES:
+        raise HTTPException(413, f"A body may have {BODY_LIMIT_BYTES} bytes; send less.")

@@ -271,5 +271,7 @@ async def test_what_is_not_http_is_answered_in_json(server: Server) -> None:
     caller.writer.write(b"hello\r\n\r\n")
     head, body = (await caller.reader.read()).split(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
-    assert json.loads(body)["error"]["message"] == "Invalid HTTP request received."
+    error = json.loads(body)["error"]
+    assert error["message"] == "Invalid HTTP request received."
+    assert error["code"] == "invalid_request"
     await caller.leave()

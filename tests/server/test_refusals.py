@@ -211,6 +211,18 @@ async def test_a_body_over_the_limit_is_refused(
     assert error["code"] == "body_too_large"
 
 
+async def test_a_body_that_is_announced_to_be_too_large_is_not_read(
+    client: httpx.AsyncClient,
+) -> None:
+    async def body() -> AsyncGenerator[bytes]:
+        pytest.fail("it was read")
+        yield b""
+
+    headers = {"Content-Length": str(served.BODY_LIMIT_BYTES + 1)}
+    answer = await client.post(CHAT, content=body(), headers=headers)
+    assert error_of(answer, 413)["code"] == "body_too_large"
+
+
 async def test_a_body_counts_once_for_each_of_its_answers(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
