@@ -7,6 +7,7 @@ import ctypes
 import numpy as np
 from llama_cpp import llama_cpp as api
 
+from edgekv.budget.formulas import output_bytes
 from edgekv.core.batch import BatchPlan, DecodeStatus
 from edgekv.core.plan import Opening
 from edgekv.core.request import SeqId
@@ -47,8 +48,8 @@ class LlamaContext:
                 f"({log.last_error()}); try a smaller --ctx or fewer --slots."
             )
         num_vocab = api.llama_vocab_n_tokens(api.llama_model_get_vocab(model))
-        self.output_bytes = choice.num_ids * num_vocab * 4
-        """Of the buffer for logits, one row a sequence id."""
+        self.output_bytes = output_bytes(num_vocab, choice.num_ids)
+        """Of the buffer for logits."""
         self._memory = api.llama_get_memory(self.handle)
         self._batch = _Batch(choice.batch)
         self.num_cells: int = api.llama_n_ctx(self.handle)

@@ -36,12 +36,6 @@ class Conversation:
     def reply(self, answer: str) -> Conversation:
         return Conversation((*self.messages, Message("assistant", answer)))
 
-    def without_answer(self) -> Conversation:
-        """As it was when its last question had just been asked."""
-        if self.messages and self.messages[-1].role == "assistant":
-            return Conversation(self.messages[:-1])
-        return self
-
     @property
     def last_answer(self) -> str | None:
         answers = [m.content for m in self.messages if m.role == "assistant"]
