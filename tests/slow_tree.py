@@ -55,12 +55,11 @@ class SlowTree:
         self._tails[seq_id] = node
 
     def tokens(self, seq_id: SeqId) -> list[Token]:
-        path: list[Node] = []
-        node: Node | None = self._tails[seq_id]
-        while node is not None:
-            path.append(node)
-            node = node.parent
-        return [token for node in reversed(path) for token in node.edge]
+        return [token for node in reversed(self._path(seq_id)) for token in node.edge]
+
+    def private_start(self, seq_id: SeqId) -> int:
+        """From where on `seq_id` is the only holder."""
+        return sum(len(node.edge) for node in self._path(seq_id) if node.holders != {seq_id})
 
     def others(self, seq_id: SeqId) -> set[SeqId]:
         return self._tails[seq_id].holders - {seq_id}
@@ -84,6 +83,15 @@ class SlowTree:
     @property
     def num_kept(self) -> int:
         return sum(len(node.edge) for node in self._nodes() if node.holders <= self.kept)
+
+    def _path(self, seq_id: SeqId) -> list[Node]:
+        """The nodes of a sequence, tail first, and the root."""
+        path: list[Node] = []
+        node: Node | None = self._tails[seq_id]
+        while node is not None:
+            path.append(node)
+            node = node.parent
+        return path
 
     def _nodes(self) -> Iterator[Node]:
         stack = [self._root]

@@ -76,6 +76,14 @@ def test_only_the_latest_losses_are_remembered() -> None:
     assert lost.find(tokens("eee"), 3) is None
 
 
+def test_of_several_losses_the_latest_is_told() -> None:
+    lost = LostPaths()
+    lost.note(tokens("abc"), "the first")
+    lost.note(tokens("abcd"), "the second")
+    assert lost.find(tokens("abcd"), 0) == Lost(4, "the second")
+    assert lost.find(tokens("abc"), 0) == Lost(3, "the second")
+
+
 def test_the_view_shows_runs_of_cells_with_the_same_holders() -> None:
     pool = Pool(100, 3, Store(host_limit_bytes=10_000))
     first = pool.run("system: a")

@@ -102,6 +102,7 @@ class TreeAndTwin(RuleBasedStateMachine):
             spelled = self.twin.tokens(seq_id)
             assert self.tree.tokens(seq_id) == spelled
             assert self.tree.length(seq_id) == len(spelled)
+            assert self.tree.private_start(seq_id) == self.twin.private_start(seq_id)
             assert self.tree.others(seq_id) == self.twin.others(seq_id)
             assert self.tree.match(spelled) == self.twin.match(spelled)
         assert self.tree.num_cells == self.twin.num_cells
