@@ -14,7 +14,7 @@ from edgekv.history.dialogue import Dialogue
 from edgekv.history.entries import Ending
 from edgekv.service.conversation import AnswerPart, AnswerStats
 from edgekv.service.pieces import Called
-from edgekv.tui.conversation_list import ConversationList, ago_words
+from edgekv.tui.conversation_list import ago_words
 from edgekv.tui.question import MOST_LINES, fold
 from edgekv.tui.spoken import Spoken
 from edgekv.tui.transcript import MOST_AT_ONCE, MOST_SHOWN
@@ -72,50 +72,6 @@ async def test_a_conversation_is_renamed_deleted_and_brought_back(path: Path) ->
         assert [listed.title for listed in archive.history.listed()] == ["Fresh"]
         await chat.pilot.press("escape", "x")
         assert chat.prompt.text == "x"
-
-
-async def test_a_name_that_is_too_long_for_the_list_is_cut_and_takes_one_line(path: Path) -> None:
-    archive = Archive(path)
-    exchange(Dialogue(archive), "How do I turn a list around without making another one", "So.")
-    async with open_chat(a_worker(), archive=archive) as chat:
-        await chat.pilot.press("ctrl+l")
-        await chat.shows("just now")
-        rows = [line.partition("│")[0].strip() for line in chat.text().splitlines()]
-        place = rows.index("just now")
-        assert rows[place - 1].startswith("How do I turn")
-        assert rows[place - 1].endswith("…")
-
-
-async def test_the_list_stays_open_where_the_open_conversation_is_deleted(path: Path) -> None:
-    archive = Archive(path)
-    for subject in ("bread", "boats", "birds"):
-        exchange(Dialogue(archive), f"About {subject}", "So.")
-    async with open_chat(a_worker("Yes."), archive=archive) as chat:
-        await chat.pilot.press("ctrl+l", "down", "enter")
-        await chat.shows("About boats")
-        await chat.pilot.press("ctrl+l", "ctrl+d")
-        await chat.shows("Ask anything")
-        await chat.until(lambda: rows_of(chat) == ["About birds", "About bread"])
-        await chat.pilot.press("ctrl+z")
-        await chat.until(lambda: "About boats" in rows_of(chat))
-        await chat.pilot.press("enter")
-        await chat.until(lambda: said(chat) == ["About boats", "So."])
-
-
-async def test_what_comes_after_a_deleted_conversation_is_marked_then(path: Path) -> None:
-    archive = Archive(path)
-    for subject in ("bread", "boats", "birds"):
-        exchange(Dialogue(archive), f"About {subject}", "So.")
-    async with open_chat(a_worker(), archive=archive) as chat:
-        await chat.pilot.press("ctrl+l", "down", "ctrl+d")
-        await chat.until(lambda: rows_of(chat) == ["About birds", "About bread"])
-        await chat.pilot.press("enter")
-        await chat.until(lambda: said(chat) == ["About bread", "So."])
-
-
-def rows_of(chat: OpenChat) -> list[str]:
-    """The names in the list."""
-    return [row.title for row in chat.screen.query_one(ConversationList)._listed]
 
 
 async def test_deleting_what_is_open_begins_a_new_conversation(path: Path) -> None:

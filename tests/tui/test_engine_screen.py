@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from edgekv.core.frames import Snapshot
@@ -176,7 +175,7 @@ async def test_it_may_be_left_while_a_report_is_being_drawn() -> None:
         for _ in range(3):
             await opened(chat)
             chat.app.screen.post_message(EngineScreen.Reported(worker.reported))
-            await asyncio.sleep(0)
+            await checkpoint()
             chat.app.action_view("help")
             await chat.shows("what every key does")
             chat.app.action_view("chat")
