@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -278,3 +279,21 @@ def test_nothing_of_one_request_is_left_for_the_next(client: httpx.Client) -> No
     assert text("plain").startswith(beginning)
     assert text("biased").startswith("STOPSTOP")
     assert text("plain").startswith(beginning)
+
+
+def test_nothing_of_one_request_gets_into_others_beside_it(client: httpx.Client) -> None:
+    names = ["plain", "schema", "biased", "plain"]
+
+    def text(name: str) -> str:
+        told: str = whole(client, body(f"state/{name}"))["choices"][0]["message"]["content"]
+        return told
+
+    with ThreadPoolExecutor(len(names)) as callers:
+        plain, schema, biased, again = callers.map(text, names)
+    assert json.loads(schema) == {"x": "한국어"}
+    assert biased == "STOP" * 24
+    # Which words a plain answer has may hang on how the four share their steps.
+    for told in (plain, again):
+        assert len(set(told)) > 5
+        assert not told.startswith("{")
+        assert "STOP" not in told
