@@ -17,13 +17,16 @@ from edgekv.cli.options import budget_options
 from edgekv.cli.progress import duration, stage_line
 from edgekv.core.plan import MemoryPlan
 from edgekv.errors import Unavailable
+from edgekv.service.conduct import AS_USUAL
 from edgekv.service.stages import Stage
 from edgekv.traffic.advice import (
     FASTEST,
+    WORTH_SAYING,
     Advice,
     Outcome,
     Trials,
     advise,
+    percentile,
     times_over,
     wall_of,
 )
@@ -35,8 +38,9 @@ from edgekv.traffic.trace import Trace, read_trace
 from edgekv.tui.visible import visible
 
 SCHEMA = 1
-MORE_HOST_BYTES = 1024**3
-"""By how much a larger host cache is tried."""
+GIB = 1024**3
+MORE_COPIES = 4
+"""Times as much disk for copies of conversations is tried."""
 SECONDS_TO_MEASURE = 12.0
 BEYOND = 1.5
 """Times the load that is served in time: what bounds that is the first wall."""
@@ -99,14 +103,15 @@ def command(
     """Simulate TRACE on MODEL as it would be planned here, and say what bounds it.
 
     TRACE is a recording of 'edgekv serve --record', Mooncake's JSON lines or Azure's CSV. The
-    model is loaded for some seconds, to measure how fast it reads and writes on this machine.
+    model is loaded for some seconds, to measure how fast it reads and writes on this machine; for
+    --export it is only planned.
     """
     whole, how = read_trace(trace), Asked(**asked)
-    plan, step_time = asyncio.run(_measure(path, wish))
     if export is not None:
-        click.echo(EXPORTS[export](plan), nl=False)
+        click.echo(EXPORTS[export](asyncio.run(_plan(path, wish))), nl=False)
         return
-    room = room_of(plan)
+    plan, step_time = asyncio.run(_measure(path, wish))
+    room = room_of(plan, AS_USUAL.disk_cache_bytes)
     fitting = whole.no_longer_than(room.context_length)
     load = Trace(fitting.requests[: how.requests]).faster(how.speed_up)
     if not load.requests:
@@ -159,7 +164,20 @@ def trials_of(plan: MemoryPlan) -> Trials:
     smaller = bytes_per_cell(plan, "q8_0")
     cells = plan.choice.cells * per_cell // smaller
     saves = "q8_0" in plan.model.kv_bytes_per_cell and smaller < per_cell
-    return Trials(MORE_HOST_BYTES // per_cell, cells if saves else None)
+    disk = AS_USUAL.disk_cache_bytes
+    option = f"--disk-cache {MORE_COPIES * disk // GIB}GiB"
+    more_copies = option, (MORE_COPIES - 1) * disk // per_cell
+    return Trials(more_copies, cells if saves else None)
+
+
+async def _plan(path: str, wish: Wish) -> MemoryPlan:
+    from edgekv.service.worker import Worker
+
+    worker = Worker(path, wish)
+    try:
+        return await worker.make_plan()
+    finally:
+        await worker.close()
 
 
 async def _measure(path: str, wish: Wish) -> tuple[MemoryPlan, StepTime]:
@@ -180,17 +198,19 @@ async def _measure(path: str, wish: Wish) -> tuple[MemoryPlan, StepTime]:
 
 
 def _load(load: Trace, num_left_out: int) -> Iterator[str]:
-    lengths = [request.row.input_length for request in load.requests]
-    answers = [request.row.output_length for request in load.requests]
-    yield (
-        f"{counted(len(load.requests), 'request')} in {load.seconds:,.0f} s: prompts of "
-        f"{sum(lengths) / len(lengths):,.0f} tokens on average, at most {max(lengths):,}; answers "
-        f"of {sum(answers) / len(answers):,.0f}, at most {max(answers):,}."
-    )
+    yield f"{counted(len(load.requests), 'request')} in {load.seconds:,.0f} s."
+    yield "                        half have at most      95 in 100     the longest"
+    yield _lengths("tokens of a prompt", [r.row.input_length for r in load.requests])
+    yield _lengths("of an answer", [r.row.output_length for r in load.requests])
     if num_left_out:
         yield f"{counted(num_left_out, 'request')} left out, too long for one conversation."
     if not load.knows_prefixes:
         yield "This trace does not say which prompts begin alike, so reuse cannot be judged."
+
+
+def _lengths(name: str, lengths: list[int]) -> str:
+    told = [*(percentile([*map(float, lengths)], part) for part in (50, 95)), max(lengths)]
+    return f"  {name:22}" + "".join(f"{round(length):>17,}" for length in told)
 
 
 def _forecast(advice: Advice) -> Iterator[str]:
@@ -222,27 +242,38 @@ def _decision(advice: Advice, knows_prefixes: bool) -> Iterator[str]:
     planned = advice.planned
     yield WALLS[advice.wall]
     yield (
-        f"  - Cells given one by one: at the busiest moment answers hold {planned.most_cells:,}, "
+        f"At the busiest moment {counted(planned.most_at_once, 'request')} ran or waited, "
+        f"{planned.most_running:,} in one step. How much sooner 95 in 100 answers are whole, in "
+        "the order in which to try it:"
+    )
+    yield (
+        f"  - Cells given one by one, as always: answers hold {planned.most_cells:,} at most, "
         f"{max(0, advice.paging_saves):.0%} fewer than a whole context for each would take."
     )
     if knows_prefixes:
         yield (
-            f"  - Shared prefixes: {planned.hit_rate:.1%} of all prompt tokens need no computing, "
-            f"{advice.hit_rate_boundless:.1%} with memory for everything."
+            f"  - Shared prefixes, as always: {_gain(advice.sharing_gain)}. Of all prompt tokens "
+            f"{planned.hit_rate:.1%} need no computing, {advice.hit_rate_boundless:.1%} with "
+            "memory for everything, none without sharing."
         )
-    yield from (
-        f"  - {cure.name}: 95 in 100 answers are whole within {_time(cure.outcome.total_p95)}, "
-        f"{cure.gain:.0%} sooner."
-        for cure in advice.helpful
-    )
-    if not advice.helpful:
-        yield "  - More room for keys and values buys nothing, and neither do other slots."
+    yield from (f"  - {cure.name}: {_gain(cure.gain)}." for cure in advice.cures)
+    if advice.wall is not Wall.MEMORY and not any(cure.is_room for cure in advice.helpful):
+        yield "More room for keys and values buys nothing here."
     if planned.suspensions:
-        yield f"  Answers are suspended {counted(planned.suspensions, 'time')}; none is lost."
+        yield f"Answers are suspended {counted(planned.suspensions, 'time')}; none is lost."
     if planned.refused:
-        yield f"  {counted(planned.refused, 'request')} would be turned away."
+        yield f"{counted(planned.refused, 'request')} would be turned away."
     if planned.left:
-        yield f"  {counted(planned.left, 'request')} would be given up before the answer is whole."
+        yield f"{counted(planned.left, 'request')} would be given up before the answer is whole."
+
+
+def _gain(part: float) -> str:
+    if not part:
+        return "buys nothing"
+    if abs(part) < WORTH_SAYING:
+        return f"next to nothing ({part:+.0%})"
+    # What takes longer is told by how many times as long it takes: that has no bound.
+    return f"{part:.0%} sooner" if part > 0 else f"{1 - part:.2g} times as long"
 
 
 BEYOND_THAT = {

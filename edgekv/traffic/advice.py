@@ -48,11 +48,15 @@ class Outcome:
     suspensions: int
     most_cells: int
     most_running: int
+    most_at_once: int
+    """Requests that ran or waited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cure:
     name: str
+    is_room: bool
+    """For keys and values: what helps where memory is the wall."""
     outcome: Outcome
     gain: float
     """The part of the 95th percentile of a whole answer's time that it saves; may be negative."""
@@ -66,6 +70,8 @@ class Advice:
     """The part of the cells that giving each running request a whole context would waste."""
     unshared: Outcome
     """Were every prompt computed whole."""
+    sharing_gain: float
+    """As that of a cure, against `unshared`."""
     hit_rate_boundless: float
     """With memory for everything."""
     cures: tuple[Cure, ...]
@@ -73,42 +79,46 @@ class Advice:
 
     @property
     def helpful(self) -> tuple[Cure, ...]:
-        worth = (cure for cure in self.cures if cure.gain >= WORTH_SAYING)
-        return tuple(sorted(worth, key=lambda cure: -cure.gain))
+        return tuple(cure for cure in self.cures if cure.gain >= WORTH_SAYING)
 
 
 @dataclass(frozen=True, slots=True)
 class Trials:
     """What else there could be room for. None where it is there already."""
 
-    more_host_cells: int
-    """Beside those that host memory has copies of."""
+    more_copies: tuple[str, int]
+    """How to have room for so many more copied cells."""
     q8_0_cells: int | None
     """In the pool, if keys and values were q8_0."""
 
-    def rooms(self, room: Room) -> Iterator[tuple[str, Room]]:
-        """Each has one thing changed."""
+    def rooms(self, room: Room) -> Iterator[tuple[str, bool, Room]]:
+        """Each has one thing changed: the option, whether it is room, and what there is then."""
         if self.q8_0_cells is not None:
-            yield "q8_0 keys and values", replace(room, cells=self.q8_0_cells)
-        yield "more host cache", replace(room, host_cells=room.host_cells + self.more_host_cells)
-        yield "twice the slots", replace(room, slots=2 * room.slots)
+            yield "--kv-type q8_0", True, replace(room, cells=self.q8_0_cells)
+        option, num_cells = self.more_copies
+        yield option, True, replace(room, host_cells=room.host_cells + num_cells)
+        yield f"--slots {2 * room.slots}", False, replace(room, slots=2 * room.slots)
         if room.slots > 1:
-            yield "half the slots", replace(room, slots=room.slots // 2)
+            yield f"--slots {room.slots // 2}", False, replace(room, slots=room.slots // 2)
 
 
 def advise(trace: Trace, room: Room, step_time: StepTime, trials: Trials) -> Advice:
     planned = outcome(trace, room, step_time)
     boundless = outcome(trace, _boundless(room), step_time)
     unshared = outcome(trace, replace(room, shares=False, host_cells=0, kept=0), step_time)
-    found = [(name, outcome(trace, other, step_time)) for name, other in trials.rooms(room)]
+    found = [
+        (name, is_room, outcome(trace, other, step_time))
+        for name, is_room, other in trials.rooms(room)
+    ]
     reserved = planned.most_running * room.context_length
     return Advice(
         wall=_wall(trace, room, step_time, planned, boundless),
         planned=planned,
         paging_saves=1 - planned.most_cells / reserved if reserved else 0.0,
         unshared=unshared,
+        sharing_gain=_gain(unshared, planned),
         hit_rate_boundless=boundless.hit_rate,
-        cures=tuple(Cure(name, one, _gain(planned, one)) for name, one in found),
+        cures=tuple(Cure(name, is_room, one, _gain(planned, one)) for name, is_room, one in found),
     )
 
 
@@ -165,6 +175,7 @@ def _outcome(run: Run) -> Outcome:
         suspensions=run.num_suspensions,
         most_cells=run.most_cells,
         most_running=run.most_running,
+        most_at_once=run.most_at_once,
     )
 
 

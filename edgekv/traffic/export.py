@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 from edgekv.core.plan import MemoryPlan
 
@@ -79,10 +80,10 @@ def vllm(plan: MemoryPlan) -> str:
 
 
 def compose(plan: MemoryPlan) -> str:
-    choice, folder = plan.choice, plan.model.path.rpartition("/")[0] or "."
-    name = plan.model.path.rpartition("/")[2]
+    # A folder without a / before it would be the name of a volume.
+    choice, path = plan.choice, Path(plan.model.path).absolute()
     arguments = [
-        *("serve", f"/models/{name}"),
+        *("serve", f"/models/{path.name}"),
         *("--host", "0.0.0.0"),
         *("--api-key-file", "/run/secrets/edgekv_key"),
         *("--ctx", str(choice.context_length)),
@@ -102,7 +103,7 @@ services:
     ports:
       - "127.0.0.1:{PORT}:{PORT}"
     volumes:
-      - {_quoted(f"{folder}:/models:ro")}
+      - {_quoted(f"{path.parent}:/models:ro")}
     secrets:
       - edgekv_key
     mem_limit: {limit}m
@@ -121,5 +122,5 @@ EXPORTS: dict[str, Callable[[MemoryPlan], str]] = {
 
 
 def _quoted(text: str) -> str:
-    """A YAML string, whatever it holds."""
-    return "'" + text.replace("'", "''") + "'"
+    """A YAML string, whatever it holds; Compose would put a variable for what follows a $."""
+    return "'" + text.replace("'", "''").replace("$", "$$") + "'"

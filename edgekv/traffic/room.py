@@ -17,14 +17,14 @@ class Room:
     context_length: int
     batch: int
     host_cells: int = 0
-    """Cells that host memory has copies of."""
+    """Cells that there is room for copies of, in host memory or on disk."""
     max_waiting: int | None = None
     max_gap_seconds: float = 0.25
     shares: bool = True
 
 
-def room_of(plan: MemoryPlan) -> Room:
-    """The room of a plan that is conducted as usual, without copies on disk."""
+def room_of(plan: MemoryPlan, disk_bytes: int = 0) -> Room:
+    """The room of a plan that is conducted as usual, with so many bytes of copies on disk."""
     choice = plan.choice
     return Room(
         slots=choice.slots,
@@ -32,7 +32,7 @@ def room_of(plan: MemoryPlan) -> Room:
         cells=choice.cells,
         context_length=choice.context_length,
         batch=choice.batch,
-        host_cells=choice.host_cache_bytes // bytes_per_cell(plan),
+        host_cells=(choice.host_cache_bytes + disk_bytes) // bytes_per_cell(plan),
         shares=choice.kept > 0,
     )
 

@@ -57,6 +57,8 @@ class Run:
     most_cells: int = 0
     """That those that ran held at once, without what was kept."""
     most_running: int = 0
+    most_at_once: int = 0
+    """Requests that ran or waited."""
 
     @property
     def hit_rate(self) -> float:
@@ -181,6 +183,7 @@ class _Simulation:
             self.run.refused += 1
             return
         self._under[request_id] = _Under(traced)
+        self.run.most_at_once = max(self.run.most_at_once, len(self._under))
 
     def _step(self) -> None:
         self._backend.last_step = BatchPlan(())

@@ -81,3 +81,13 @@ def test_a_path_with_spaces_and_quotes_stays_one_argument(name: str) -> None:
         assert "/m o/it's.gguf" in arguments(text)
     if name == "compose":
         assert "- '/models/it''s.gguf'" in text
+        assert "- '/m o:/models:ro'" in text
+
+
+def test_a_model_named_from_here_is_mounted_from_here_and_no_variable_is_put_for_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = plan()
+    text = compose(replace(made, model=replace(made.model, path="a$b/model.gguf")))
+    assert f"- '{tmp_path}/a$$b:/models:ro'" in text

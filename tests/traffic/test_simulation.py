@@ -46,12 +46,13 @@ def test_one_request_takes_a_step_a_token() -> None:
 def test_two_requests_share_their_steps() -> None:
     run = simulate(trace((0, 10, 4), (0, 10, 4)), ROOM, SECOND_A_STEP)
     assert [answer.total for answer in run.answered] == [4, 4]
-    assert run.most_running == 2
+    assert (run.most_running, run.most_at_once) == (2, 2)
 
 
 def test_a_third_waits_for_a_slot() -> None:
     run = simulate(trace((0, 10, 4), (0, 10, 4), (0, 10, 4)), ROOM, SECOND_A_STEP)
     assert sorted(answer.first_token for answer in run.answered) == [1, 1, 5]
+    assert (run.most_running, run.most_at_once) == (2, 3)
 
 
 def test_between_requests_the_clock_jumps() -> None:
@@ -176,7 +177,8 @@ def test_every_request_is_accounted_for_and_nobody_is_answered_before_it_came(
     assert run.most_running <= slots
 
 
-TRIALS = Trials(more_host_cells=512, q8_0_cells=480)
+MORE_COPIES = ("--disk-cache 8GiB", 512)
+TRIALS = Trials(MORE_COPIES, q8_0_cells=480)
 
 
 def crowd(prompt: int, answer: int) -> Trace:
@@ -187,16 +189,16 @@ def test_where_cells_run_short_memory_is_the_wall_and_smaller_types_help() -> No
     room = Room(4, 0, 256, 256, 64, max_gap_seconds=0)
     advice = advise(crowd(100, 60), room, StepTime(0.1, 0.001, 0.0), TRIALS)
     assert advice.wall is Wall.MEMORY
-    assert "q8_0 keys and values" in [cure.name for cure in advice.helpful]
+    assert "--kv-type q8_0" in [cure.name for cure in advice.helpful]
     assert 0 < advice.paging_saves < 1
 
 
 def test_where_steps_are_slow_and_cells_plenty_more_memory_is_no_cure() -> None:
     room = Room(4, 4, 65_536, 512, 64, max_gap_seconds=0)
-    advice = advise(crowd(100, 60), room, StepTime(0.0, 0.02, 0.05), Trials(512, 131_072))
+    advice = advise(crowd(100, 60), room, StepTime(0.0, 0.02, 0.05), Trials(MORE_COPIES, 131_072))
     assert advice.wall is Wall.COMPUTE
     gains = {cure.name: cure.gain for cure in advice.cures}
-    assert gains["q8_0 keys and values"] == gains["more host cache"] == 0
+    assert gains["--kv-type q8_0"] == gains["--disk-cache 8GiB"] == 0
 
 
 def test_where_nobody_waits_there_is_no_wall() -> None:
@@ -230,6 +232,8 @@ def test_a_plan_becomes_the_room_of_a_simulation() -> None:
     found = room_of(replace_field(made, choice=choice))
     assert (found.slots, found.cells, found.batch) == (choice.slots, choice.cells, choice.batch)
     assert (found.host_cells, found.shares) == (10, True)
+    on_disk = room_of(replace_field(made, choice=choice), 5 * bytes_per_cell(made, "f16"))
+    assert on_disk == replace(found, host_cells=15)
     assert bytes_per_cell(made, "f16") == made.model.kv_bytes_per_cell["f16"]
 
 
