@@ -120,11 +120,12 @@ async def _plan_from_header(
     """
     if wish.adapters or wish.workers:
         raise refusal
-    from edgekv.models.header_plan import has_data, plan_from_header, read_local_header
+    from edgekv.models.gguf_walk import walk_file
+    from edgekv.models.header_plan import has_data, plan_from_header
     from edgekv.service.devices import read_place
 
     try:
-        header = read_local_header(Path(path))
+        header = walk_file(Path(path))
         if isinstance(refusal, DamagedModel) and has_data(Path(path), header):
             raise refusal
         made = await plan_from_header(header, path, await read_place(), wish, str(refusal))

@@ -58,13 +58,9 @@ def first_of_set(path: Path) -> Path:
 
 def local_copy(model: CatalogueModel) -> LocalModel | None:
     """The first model on this disk that is a file of this entry of the catalogue."""
-    return _first(_copies(model, local_models()))
-
-
-def _copies(model: CatalogueModel, there: Iterable[LocalModel]) -> Iterable[LocalModel]:
     names = [Path(file.name).name for file in model.files]
-    found = [local for local in there if local.path.name in names]
-    return sorted(found, key=lambda local: names.index(local.path.name))
+    found = (local for local in local_models() if local.path.name in names)
+    return min(found, key=lambda local: names.index(local.path.name), default=None)
 
 
 def _starter() -> Path:
@@ -135,7 +131,3 @@ def _listed(models: Iterable[LocalModel]) -> str:
         return "no model"
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
-
-
-def _first(models: Iterable[LocalModel]) -> LocalModel | None:
-    return next(iter(models), None)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeAlias
 
 from edgekv.errors import ModelError
@@ -74,6 +75,17 @@ def walk(read: Read, file_bytes: int, *, whole: bool = True) -> Walked:
     `num_bytes` is then how far it came.
     """
     return _Walk(read, file_bytes).header(whole)
+
+
+def walk_file(path: Path, *, whole: bool = True) -> Walked:
+    """As `walk`, of a file on this disk. Raises `OSError` too."""
+    with path.open("rb") as file:
+
+        def read(offset: int, length: int) -> bytes:
+            file.seek(offset)
+            return file.read(length)
+
+        return walk(read, path.stat().st_size, whole=whole)
 
 
 class _Walk:

@@ -16,7 +16,7 @@ from edgekv.budget.wish import Wish
 from edgekv.core.plan import MemoryPlan, ModelFacts
 from edgekv.errors import ModelError
 from edgekv.models.forecast import Candidate, Place, facts_of, forecast
-from edgekv.models.gguf_walk import ALIGNMENT, Walked, walk
+from edgekv.models.gguf_walk import ALIGNMENT, Walked
 from edgekv.models.quantisations import quantisation_label
 
 
@@ -24,19 +24,6 @@ from edgekv.models.quantisations import quantisation_label
 class HeaderPlan:
     plan: MemoryPlan
     facts: ModelFacts
-
-
-def read_local_header(path: Path) -> Walked:
-    """Raises `ModelError` for a file without a whole header, `OSError` for one that is not to
-    be read.
-    """
-    with path.open("rb") as file:
-
-        def read(offset: int, length: int) -> bytes:
-            file.seek(offset)
-            return file.read(length)
-
-        return walk(read, path.stat().st_size)
 
 
 def has_data(path: Path, header: Walked) -> bool:

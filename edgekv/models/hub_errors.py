@@ -14,14 +14,19 @@ if TYPE_CHECKING:
 _UNAUTHORISED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY = 401, 403, 404, 429
 
 
+def raise_for_status(response: httpx2.Response) -> None:
+    """Raises what `refusal_of` understands if a hub has refused a request."""
+    from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]
+
+    hf_raise_for_status(response)
+
+
 def refusal_of(
     error: httpx2.HTTPError | OSError, host: str, repository: str, *, has_token: bool
 ) -> HubError:
     """What a failed request about `repository` means for the user, with the remedy."""
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HfHubHTTPError
 
-    if isinstance(error, OfflineModeIsEnabled):
-        return HubError("HF_HUB_OFFLINE is set, so nothing is asked of any hub; unset it to pull.")
     if isinstance(error, HfHubHTTPError):
         return _refused(error, host, repository, has_token=has_token)
     return no_answer(host, str(error) or type(error).__name__)

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgekv.errors import ModelError
 from edgekv.models.disk import check_free_space, on_disk
 from edgekv.models.folders import Origin, other_folders, own_folders
-from edgekv.models.gguf_walk import walk
+from edgekv.models.gguf_walk import walk_file
 from edgekv.models.shelf import LocalModel, files_of, local_models
 from edgekv.models.transfer import PART_SUFFIX
 
@@ -98,13 +98,7 @@ def import_model(path: Path, folder: Path) -> Path:
 def check_model_file(path: Path) -> None:
     """Raises `ModelError` if the header of `path` is not that of a model."""
     try:
-        with path.open("rb") as file:
-
-            def read(offset: int, length: int) -> bytes:
-                file.seek(offset)
-                return file.read(length)
-
-            walk(read, path.stat().st_size)
+        walk_file(path)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}.") from error
     except ModelError as error:

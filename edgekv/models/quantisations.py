@@ -103,9 +103,13 @@ def _labels(there: Iterable[Quantisation]) -> str:
 def _is_model(name: str) -> bool:
     """A language model's weights: no picture reader, no statistics, and a harmless path."""
     path = PurePosixPath(name)
-    is_other = path.name.lower().startswith("mmproj") or "imatrix" in path.name.lower()
     is_plain = _PLAIN_PATH.fullmatch(name) is not None and ".." not in path.parts
-    return path.suffix.lower() == ".gguf" and is_plain and not is_other
+    return path.suffix.lower() == ".gguf" and is_plain and not is_companion(path.name)
+
+
+def is_companion(file_name: str) -> bool:
+    """Whether a file goes with a language model and holds none: a picture reader, or statistics."""
+    return file_name.lower().startswith("mmproj") or "imatrix" in file_name.lower()
 
 
 def _is_first(name: str) -> bool:

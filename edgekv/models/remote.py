@@ -13,6 +13,7 @@ from edgekv.models.forecast import Place
 from edgekv.models.gguf_walk import Walked, walk
 from edgekv.models.header_plan import HeaderPlan, plan_from_header
 from edgekv.models.hub import Hub, HubFile, Listing
+from edgekv.models.hub_errors import raise_for_status
 from edgekv.models.quantisations import Chosen
 
 FIRST_BYTES = 1 << 20
@@ -46,7 +47,7 @@ class RemoteFile:
         last = min(start + length, self.num_bytes) - 1
         headers = {"Range": f"bytes={start}-{last}", "Accept-Encoding": "identity"}
         with self._client.stream("GET", self._url, headers=headers) as response:
-            _raise_for_status(response)
+            raise_for_status(response)
             if response.status_code != _PARTIAL:
                 raise HubError(
                     f"{response.url.host} sends no parts of files, so this model cannot be looked "
@@ -102,9 +103,3 @@ async def plan_at_hub(hub: Hub, chosen: Chosen, place: Place, wish: Wish) -> Hea
         f"at {hub.host}; 'edgekv pull' gets the rest."
     )
     return await plan_from_header(walked, quantisation.name, place, wish, reason)
-
-
-def _raise_for_status(response: httpx2.Response) -> None:
-    from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]
-
-    hf_raise_for_status(response)

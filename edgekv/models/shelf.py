@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgekv.core.splits import read_split_name
 from edgekv.models.folders import Origin, other_folders, own_folders
-from edgekv.models.quantisations import quantisation_label
+from edgekv.models.quantisations import is_companion, quantisation_label
 
 SUFFIX = ".gguf"
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
@@ -78,7 +78,7 @@ def models_in(folder: Path, origin: Origin = Origin.EDGEKV) -> Iterator[LocalMod
         return
     for path in paths:
         files = files_of(path)
-        if path == files[0] and not _is_part_of_another(path) and _are_files(files):
+        if path == files[0] and not is_companion(path.name) and _are_files(files):
             yield LocalModel(_name(path), path, files, origin)
 
 
@@ -91,11 +91,6 @@ def files_of(path: Path) -> tuple[Path, ...]:
 def _name(path: Path) -> str:
     split = read_split_name(path.name)
     return split.base if split else path.stem
-
-
-def _is_part_of_another(path: Path) -> bool:
-    """Whether it holds no language model of its own: a picture reader, or statistics."""
-    return path.name.lower().startswith("mmproj") or "imatrix" in path.name.lower()
 
 
 def _are_files(paths: Iterable[Path]) -> bool:

@@ -20,6 +20,7 @@ import httpx2
 
 from edgekv.errors import HubError
 from edgekv.models.disk import on_disk
+from edgekv.models.hub_errors import raise_for_status
 
 BLOCK_BYTES = 1 << 20
 PART_SUFFIX = ".part"
@@ -112,7 +113,7 @@ class Transfer:
         if response.status_code == _NOT_SATISFIABLE and self.done_bytes:
             self.start_over()
             raise Interrupted("the hub has no such range")
-        _raise_for_status(response)
+        raise_for_status(response)
         if self.done_bytes and not self._continues(response):
             self.start_over()
         length = response.headers.get("Content-Length", "")
@@ -197,9 +198,3 @@ def _stopped(transfer: Transfer, source: Source, part: Path, why: Interrupted) -
         f"The download stopped at {percent} % ({transfer.done_bytes:,} of "
         f"{source.num_bytes:,} bytes: {why}); what came is in {part}, pull again to go on."
     )
-
-
-def _raise_for_status(response: httpx2.Response) -> None:
-    from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]
-
-    hf_raise_for_status(response)

@@ -11,7 +11,8 @@ from edgekv.budget.wish import Wish
 from edgekv.core.plan import MemoryPlan, ModelFacts
 from edgekv.errors import ModelError
 from edgekv.models.forecast import Place
-from edgekv.models.header_plan import plan_from_header, read_local_header
+from edgekv.models.gguf_walk import walk_file
+from edgekv.models.header_plan import plan_from_header
 from edgekv.service.engine_client import EngineClient
 from edgekv.service.planning import Ground, plan_on, read_ground
 
@@ -28,7 +29,7 @@ async def plan_elsewhere(
         place = Place(there.machine, there.devices)
         reason = "Drivers of another machine cannot be asked."
         try:
-            header = read_local_header(Path(path))
+            header = walk_file(Path(path))
         except OSError as error:
             raise ModelError(f"{path} cannot be read: {error.strerror}.") from None
         made = await plan_from_header(header, path, place, wish, reason)

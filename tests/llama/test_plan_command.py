@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from edgekv.core.plan import MemoryPlan
-from edgekv.models.header_plan import read_local_header
+from edgekv.models.gguf_walk import walk_file
 from tests.tiny_models import TinyModel, write_header
 
 pytestmark = pytest.mark.llama
@@ -113,7 +113,7 @@ def test_the_header_of_a_model_is_planned_as_if_the_file_were_whole(
     starter_model: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "header.gguf"
-    header = read_local_header(starter_model)
+    header = walk_file(starter_model)
     with starter_model.open("rb") as whole:
         path.write_bytes(whole.read(header.num_bytes))
     cut, real = plan_json(path, "--host-cache", "0"), plan_json(starter_model, "--host-cache", "0")

@@ -15,7 +15,8 @@ from edgekv.core.plan import Allocation, MemoryPlan, Opening
 from edgekv.llama.backend import LlamaLibrary
 from edgekv.llama.description import describe
 from edgekv.models.forecast import RUNTIME_BYTES, Place
-from edgekv.models.header_plan import plan_from_header, read_local_header
+from edgekv.models.gguf_walk import walk_file
+from edgekv.models.header_plan import plan_from_header
 from edgekv.models.repacked import repacked_bytes
 from edgekv.models.tensor_types import Tensor
 from edgekv.service.own_command import own_command
@@ -123,7 +124,7 @@ def opened(library: LlamaLibrary, path: Path) -> MemoryPlan:
 def foreseen(path: Path, features: frozenset[str]) -> MemoryPlan:
     """The plan from the header alone."""
     place = Place(machine(8 * GIB), (), features)
-    made = plan_from_header(read_local_header(path), str(path), place, WISH, "")
+    made = plan_from_header(walk_file(path), str(path), place, WISH, "")
     return asyncio.run(made).plan
 
 
