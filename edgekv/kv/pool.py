@@ -36,10 +36,9 @@ class Pool:
             self._memory.share(twin.holder, seq_id, start, twin.length)
 
     def cut(self, seq_id: SeqId, length: int) -> None:
-        """Let a sequence see only its first `length` tokens."""
-        if length < self.tree.length(seq_id):
-            self._memory.cut(seq_id, length, self.tree.length(seq_id))
-            self.tree.cut(seq_id, length)
+        """Let a sequence see only its first `length` tokens, fewer than it has."""
+        self._memory.cut(seq_id, length, self.tree.length(seq_id))
+        self.tree.cut(seq_id, length)
 
     def release(self, seq_id: SeqId, end: int) -> None:
         """Give back an id and its cells up to position `end`."""

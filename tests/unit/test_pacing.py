@@ -58,6 +58,8 @@ def test_an_answer_is_expected_to_get_as_long_as_those_that_got_so_far() -> None
     assert lengths.remaining(0) == 20
     assert lengths.remaining(15) == 10  # 20 and 30 got so far: 5 and 15 more
     assert lengths.remaining(29) == 1
+    lengths.learn(31)
+    assert lengths.remaining(0) == 23  # 91 in four answers: rather one more than one too few
 
 
 def test_an_answer_that_outlived_all_others_is_expected_to_double() -> None:

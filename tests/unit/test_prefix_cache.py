@@ -225,3 +225,15 @@ def test_a_promise_is_what_a_running_prompt_will_add_to_what_is_known() -> None:
     pool.compute(leader, "abcd")
     assert pool.cache.promised(tokens("abcdxy")) is None
     assert pool.cache.promised(tokens("abcdef!")) is not None
+    pool.compute(leader, "e")
+    assert pool.cache.promised(tokens("abcdef")) is None, "its last token is computed anyway"
+
+
+def test_a_suspension_frees_what_one_alone_holds_and_what_is_reserved_for_it() -> None:
+    pool = Pool(20, 3)
+    first = pool.acquire("abcdef", answer=4)
+    assert first is not None
+    pool.compute(first[0], "abcdef")
+    assert pool.cache.freed_by(first[0]) == 6 + 3
+    pool.run("abcdxy")
+    assert pool.cache.freed_by(first[0]) == 2 + 3

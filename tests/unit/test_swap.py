@@ -109,10 +109,13 @@ def test_a_copy_is_loaded_as_far_as_there_is_room() -> None:
 
 def test_nobody_waits_for_what_the_store_has() -> None:
     pool, _ = stored_pool()
-    pool.cache.suspend(pool.run(LONG))
+    slow = acquired(pool, LONG + MORE)
+    assert pool.cache.promised(tokens(LONG + "!")) is not None
+    pool.cache.suspend(pool.run(LONG + "?"))
+    assert pool.cache.promised(tokens(LONG + "!")) is None
+    pool.cache.evict(slow.seq_id, 0)
     first = acquired(pool, LONG[:10] + MORE)
     assert first.num_restored == 10
-    assert pool.cache.promised(tokens(LONG + "!")) is None
     promise = pool.cache.promised(tokens(LONG[:10] + MORE[:5] + "!"))
     assert promise is not None
     assert (promise.holder, promise.length) == (first.seq_id, 15)
