@@ -9,6 +9,7 @@ from edgekv.errors import Unavailable
 from edgekv.tui.commands import parse
 from edgekv.tui.conversation_actions import ConversationActions
 from edgekv.tui.file_actions import FileActions
+from edgekv.tui.file_paths import paths
 from edgekv.tui.model_actions import ModelActions
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ Action: TypeAlias = Callable[[str], Awaitable[None]]
 
 NEEDS_QUIET = {"again", "delete", "drop", "edit", "fork", "model", "summary", "system", "undo"}
 """Commands that wait until no answer is under way."""
+TAKES_A_FILE = {"attach", "import"}
 
 
 class CommandActions:
@@ -39,6 +41,6 @@ class CommandActions:
             raise Unavailable(f"'/{name}' has to wait for the answer; Esc stops that.")
         await self.actions[name](typed.argument)
 
-    def arguments(self, name: str) -> Sequence[str]:
-        """What may follow the command of that name."""
-        return self._models.arguments(name)
+    def arguments(self, name: str, begun: str) -> Sequence[str]:
+        """What may follow the command of that name, where so much of it is typed."""
+        return paths(begun) if name in TAKES_A_FILE else self._models.arguments(name)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from edgekv.config.spelling import nearest
 from edgekv.errors import InvalidValue
+
+Arguments: TypeAlias = Callable[[str, str], Sequence[str]]
+"""What may follow the command of that name, where so much of it is typed."""
 
 _COMMAND = re.compile(r"/(?P<name>[a-z]*)(?:[ \t]+(?P<argument>.*))?", re.DOTALL)
 
@@ -89,8 +93,8 @@ def parse(text: str) -> Typed:
     return Typed(command, argument)
 
 
-def candidates(text: str, arguments: Callable[[str], Sequence[str]]) -> tuple[Candidate, ...]:
-    """How a command that is being typed may go on. `arguments` are those of a command's name."""
+def candidates(text: str, arguments: Arguments) -> tuple[Candidate, ...]:
+    """How a command that is being typed may go on."""
     match = _COMMAND.fullmatch(text)
     if match is None or "\n" in text:
         return ()
@@ -101,10 +105,11 @@ def candidates(text: str, arguments: Callable[[str], Sequence[str]]) -> tuple[Ca
             for command in COMMANDS
             if command.name.startswith(name)
         )
-    wanted = (argument or "").casefold()
+    argument = argument or ""
+    wanted = argument.casefold()
     return tuple(
         Candidate(f"/{name} {value}", "")
-        for value in arguments(name)
+        for value in arguments(name, argument)
         if wanted in value.casefold() and value != argument
     )
 

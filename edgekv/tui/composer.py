@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from textual.widgets import TextArea
 
 from edgekv.errors import EdgeKVError
 from edgekv.service.attachments import Attachment, read_attachment, with_attachments
-from edgekv.tui.commands import candidates
+from edgekv.tui.commands import Arguments, candidates
 from edgekv.tui.completions import Completions
 from edgekv.tui.line import Line
 from edgekv.tui.prompt_input import PromptInput
@@ -22,8 +22,6 @@ from edgekv.tui.words import attachment_words
 
 CheckRoom: TypeAlias = Callable[[Attachment], Awaitable[None]]
 """Raises `InvalidValue` for a file that the conversation has no room for."""
-Arguments: TypeAlias = Callable[[str], Sequence[str]]
-"""What may follow the command of that name."""
 
 
 class Composer(Vertical):

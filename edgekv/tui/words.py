@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from edgekv.budget.outcomes import kv_words
+from edgekv.budget.sizes import counted
 from edgekv.core.events import FinishReason
 from edgekv.core.plan import MemoryPlan
 from edgekv.errors import EdgeKVError
@@ -107,7 +108,7 @@ def call_words(call: ToolCall) -> str:
 
 
 def attachment_words(attachments: Sequence[Attachment]) -> str:
-    names = ", ".join(f"{a.name} ({a.num_lines:,} lines)" for a in attachments)
+    names = ", ".join(f"{a.name} ({counted(a.num_lines, 'line')})" for a in attachments)
     return f"with {names} · /detach sends none"
 
 

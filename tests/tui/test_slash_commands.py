@@ -66,6 +66,15 @@ async def test_a_command_is_completed_and_carried_out_by_enter_and_chosen_by_arr
         assert chat.worker.submits == []
 
 
+async def test_tab_completes_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.md").write_text("Only this.", encoding="utf-8")
+    async with open_chat(a_worker()) as chat:
+        await chat.paste("/attach n")
+        await chat.pilot.press("tab", "enter")
+        await chat.shows("with notes.md (1 line)")
+
+
 async def test_an_unknown_command_stays_in_the_box_under_the_nearest_that_there_is() -> None:
     async with open_chat(a_worker()) as chat:
         await chat.send("/modle")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from edgekv.errors import InvalidValue
 from edgekv.tui.command_actions import NEEDS_QUIET
 from edgekv.tui.commands import BY_NAME, COMMANDS, candidates, is_command, parse
+from edgekv.tui.file_paths import paths
 from tests.conftest import REPOSITORY
 
 BAR = "\\|"
@@ -15,7 +18,7 @@ BAR = "\\|"
 
 def offered(text: str) -> list[str]:
     names = {"model": ["gemma-3", "SmolLM2"]}
-    return [c.text for c in candidates(text, lambda name: names.get(name, []))]
+    return [c.text for c in candidates(text, lambda name, _: names.get(name, []))]
 
 
 def test_a_command_is_a_slash_and_a_word_and_a_path_is_none() -> None:
@@ -56,6 +59,25 @@ def test_behind_a_command_what_may_follow_it_is_offered() -> None:
     assert offered("/model ") == ["/model gemma-3", "/model SmolLM2"]
     assert offered("/model smol") == ["/model SmolLM2"]
     assert offered("/model SmolLM2") == offered("/help ") == []
+
+
+def test_a_path_goes_on_with_what_is_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Notes and more").mkdir()
+    for name in ("notes.md", "other.md", ".hidden", "Notes and more/a.md", "bad\x1b.md"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert paths("") == ("Notes and more/", "notes.md", "other.md")
+    assert paths("n") == ("Notes and more/", "notes.md")
+    assert paths("./o") == ("./other.md",)
+    assert paths(".h") == (".hidden",)
+    assert paths("Notes and more/") == paths("Notes and more/A") == ("Notes and more/a.md",)
+    assert paths("~/oth") == ("~/other.md",)
+    assert paths(f"{tmp_path}/oth") == (f"{tmp_path}/other.md",)
+    assert paths("nowhere/x") == paths("~nobody-here/x") == paths("\0/x") == ()
 
 
 def test_commands_stand_in_the_order_of_the_alphabet_and_those_that_wait_exist() -> None:
