@@ -6,7 +6,8 @@ from array import array
 from collections.abc import Sequence
 from hashlib import blake2b
 
-BLOCK_TOKENS = 64
+BLOCK_TOKENS = 16
+"""So that the beginning that short questions to a chat share is seen, too."""
 ID_BYTES = 6
 """Of a block's id, so that JSON readers that know only doubles read it exactly. Among a million
 blocks two share an id by chance once in 560 recordings."""

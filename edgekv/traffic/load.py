@@ -95,7 +95,7 @@ class Forecast(msgspec.Struct, frozen=True):
     wait_seconds: float = 0.0
     """Of a request that comes now, until it starts."""
     full_in_seconds: float | None = None
-    """None if the queue does not grow, or only by chance."""
+    """None if the queue does not grow, or only by chance, or nothing has ended yet."""
 
 
 class Load:
@@ -138,7 +138,7 @@ class Load:
         return look.num_waiting / per_second if per_second else 0.0
 
     def _full_in_seconds(self, look: Look) -> float | None:
-        if look.most_waiting is None or not look.num_waiting:
+        if look.most_waiting is None or not look.num_waiting or not self._end.per_second:
             return None
         growth = self._come.per_second - self._end.per_second
         if growth <= sqrt(self._come.variance + self._end.variance):

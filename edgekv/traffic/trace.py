@@ -16,10 +16,11 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from edgekv.core.events import FinishReason
 from edgekv.core.request import Priority, Token
-from edgekv.errors import EdgeKVError
+from edgekv.errors import EdgeKVError, Overloaded
 
 MOONCAKE_BLOCK_TOKENS = 512
 """Tokens of a block in traces that do not say it: Mooncake's."""
@@ -139,11 +140,22 @@ def read_trace(path: Path) -> Trace:
         ) from None
     if not rows:
         raise BadTrace(f"{path} holds no request.")
-    rows.sort(key=lambda row: row.timestamp)
+    rows = sorted(_as_asked(rows), key=lambda row: row.timestamp)
     start = rows[0].timestamp
     return Trace(
         tuple(Traced(n, (row.timestamp - start) / 1000, row) for n, row in enumerate(rows))
     )
+
+
+def _as_asked(rows: list[Row]) -> Iterator[Row]:
+    """With an answer of average length for those that were turned away: they asked for one."""
+    lengths = [row.output_length for row in rows if row.outcome == "finished"] or [1]
+    average = max(1, sum(lengths) // len(lengths))
+    for row in rows:
+        if row.outcome == Overloaded.code:
+            most = average if row.max_tokens is None else row.max_tokens
+            row = replace(row, output_length=min(average, most))
+        yield row
 
 
 def _json_lines(lines: Iterable[str]) -> Iterator[Row]:

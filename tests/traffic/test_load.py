@@ -82,6 +82,11 @@ def test_a_queue_that_does_not_grow_is_never_full(end: int) -> None:
     assert steady(come=2, end=end, waiting=100).full_in_seconds is None
 
 
+def test_how_fast_a_queue_grows_is_not_known_before_something_has_ended() -> None:
+    assert steady(come=2, end=0, waiting=10).full_in_seconds is None
+    assert steady(come=2, end=0, waiting=10).wait_seconds == 0
+
+
 def test_a_queue_without_an_end_is_never_full() -> None:
     load = Load()
     told = [load.learn(look(3, 2, waiting, most=None)) for waiting in range(200)]

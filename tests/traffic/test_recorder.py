@@ -78,7 +78,7 @@ async def test_lengths_times_and_blocks_are_written_and_no_text(tmp_path: Path) 
     path = tmp_path / "trace.jsonl"
     (row,) = await record(path, stream(*EVENTS), submit())
     assert (row.input_length, row.output_length, row.reused) == (len(SECRET), 3, 4)
-    assert (row.outcome, len(row.hash_ids), row.block_tokens) == ("finished", 1, 64)
+    assert (row.outcome, len(row.hash_ids), row.block_tokens) == ("finished", 1, 16)
     assert (row.first_token_ms, row.max_tokens) == (1000, 7)
     assert row.total_ms == 2000
     assert b"secret" not in path.read_bytes()

@@ -103,3 +103,16 @@ def test_ids_of_blocks_are_read_exactly_by_any_reader_of_json() -> None:
     (number,) = block_ids([1, 2, 3], b"s")
     assert number < 2**53
     assert json.loads(json.dumps(number)) == number
+
+
+def test_who_was_turned_away_is_taken_to_have_asked_for_an_average_answer(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    rows = [
+        {"timestamp": 0, "input_length": 9, "output_length": 30},
+        {"timestamp": 1, "input_length": 9, "output_length": 50},
+        {"timestamp": 2, "input_length": 9, "output_length": 0, "outcome": "overloaded"},
+        {"timestamp": 3, "input_length": 9, "output_length": 0, "outcome": "overloaded"}
+        | {"max_tokens": 8},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert [r.num_answer for r in read_trace(path).requests] == [30, 50, 40, 8]
