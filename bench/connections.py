@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import openai
+
 ONE_A_REQUEST = {"Connection": "close"}
 """For `openai.AsyncOpenAI(default_headers=…)`: no connection is used again.
 
@@ -10,3 +12,9 @@ in the very moment in which a client that kept it sends the next request. That o
 the server answers every request it gets, and nobody may send it again unasked: it may have been
 read.
 """
+
+
+def told(error: openai.APIError) -> str:
+    """What went wrong, and what was behind it where that is not said."""
+    behind = error.__cause__
+    return str(error) if behind is None else f"{error} ({type(behind).__name__}: {behind})"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import openai
 from openai.types import Completion, CompletionUsage
 
-from bench.connections import ONE_A_REQUEST
+from bench.connections import ONE_A_REQUEST, told
 from bench.necessary import Known
 from edgekv.core.request import Token
 
@@ -78,7 +78,7 @@ class TokenClient:
         try:
             reply = await self._answer(prompt, max_tokens)
         except openai.APIError as error:
-            self._errors.add(str(error))
+            self._errors.add(told(error))
             return None
         self.replies.append(reply)
         return reply
