@@ -16,9 +16,10 @@ STARTER := models/SmolLM2-135M-Instruct.Q4_1.gguf
 GEMMA := models/gemma-3-270m-Q4_K_M.gguf
 NODE_CLIENT := tests/node/node_modules/openai
 # Only warnings and errors, and on stderr: stdout belongs to the command that was asked for.
-INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
+CONSTRAINTS := constraints.txt
+INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c $(CONSTRAINTS)
 
-.PHONY: help chat serve plan worker rpc model test check screenshots soak measured format bundle bundle-check node fuzz clean
+.PHONY: help chat serve plan worker rpc model test oldest check screenshots soak measured format bundle bundle-check node fuzz clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -41,6 +42,13 @@ model: $(STARTER)  ## fetch the starter model (98 MB) and verify it
 
 test: $(VENV)/dev-installed $(VENV)/rpc-built $(STARTER) $(GEMMA)  ## the tests, real models included
 	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
+
+# An environment of its own. The two left out would ask for a newer httpx2.
+oldest:  ## the tests with the oldest libraries that pyproject.toml allows
+	@mkdir -p build
+	@{ sed -n '/^dependencies/,/^]/s/^ *"\([a-z0-9-]*\)>=\([0-9.]*\).*/\1==\2/p' pyproject.toml; \
+	  grep -vE '^(httpcore2|openai)=' constraints.txt; } | awk -F== '!seen[$$1]++' > build/oldest.txt
+	@$(MAKE) test VENV=build/oldest CONSTRAINTS=build/oldest.txt
 
 fuzz: $(VENV)/dev-installed $(STARTER)  ## odd requests to a real server, for MINUTES=10
 	@$(BIN)/python -m tests.server.fuzzing --minutes $(or $(MINUTES),10)
@@ -106,7 +114,7 @@ LLAMA_PIP += --force-reinstall --no-deps
 .PHONY: $(VENV)/llama-built
 endif
 
-$(VENV)/llama-built: constraints.txt | $(VENV)/made
+$(VENV)/llama-built: $(CONSTRAINTS) | $(VENV)/made
 	@command -v "$${CXX:-c++}" >/dev/null || { \
 	  echo "EdgeKV compiles llama.cpp and found no C++ compiler; install one:" \
 	       "'sudo apt install g++' (Debian, Ubuntu, Jetson), 'xcode-select --install' (macOS)," \
@@ -120,7 +128,7 @@ $(VENV)/rpc-built: $(VENV)/llama-built packaging/build_rpc.py
 	@$(BIN)/python packaging/build_rpc.py >&2
 	@touch $@
 
-$(VENV)/run-installed: pyproject.toml constraints.txt $(VENV)/llama-built
+$(VENV)/run-installed: pyproject.toml $(CONSTRAINTS) $(VENV)/llama-built
 	@echo "Installing EdgeKV …" >&2
 	@$(INSTALL) -e . >&2
 	@touch $@

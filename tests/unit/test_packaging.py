@@ -104,11 +104,14 @@ def test_an_engine_puts_away_what_it_has_before_it_is_killed() -> None:
 @pytest.mark.parametrize(
     "path", [*REPOSITORY.glob(".github/workflows/*.yml")], ids=lambda p: p.name
 )
-def test_a_workflow_names_files_that_exist(path: Path) -> None:
+def test_a_workflow_names_files_and_targets_that_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    named = set(re.findall(r"\bpackaging/[\w./-]+", text))
-    assert named
-    assert [name for name in named if not (REPOSITORY / name).exists()] == []
+    files = set(re.findall(r"\bpackaging/[\w./-]+", text))
+    targets = set(re.findall(r"\bmake (\w+)", text))
+    assert files | targets
+    assert [name for name in files if not (REPOSITORY / name).exists()] == []
+    known = re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert targets <= set(known)
 
 
 def test_the_shell_script_can_be_read() -> None:
