@@ -30,6 +30,8 @@ def find_model(name: str | None) -> Path:
     path = Path(os.path.expanduser(name))
     if path.is_dir():
         return _in_folder(path)
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ModelError(f"'{name}' is neither a file nor a folder; name the .gguf file itself.")
     if path.exists() or path.is_symlink():
         return first_of_set(path)
     if is_hub_reference(name):

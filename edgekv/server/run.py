@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -41,7 +42,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        # By number: Python's own words for the address in use name the address once more.
+        reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
         raise Unavailable(
             f"Cannot listen on {host} port {port} ({reason}); "
             "choose another with --port, or stop the program that has it."

@@ -24,8 +24,13 @@ from edgekv.core.memory_frames import Survey, Surveyed
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
 from edgekv.errors import DoesNotFit
 from edgekv.quality.verdicts import Subject, Verdicts
-from edgekv.service.engine_client import EngineClient
-from edgekv.service.remote_workers import NO_WORKERS, Workers, find_workers
+from edgekv.service.engine_client import Death, EngineClient
+from edgekv.service.remote_workers import (
+    NO_WORKERS,
+    SECONDS_TO_COME_BACK,
+    Workers,
+    find_workers,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +52,13 @@ async def start_engine(wish: Wish, seconds_to_wait: float = 0.0) -> EngineClient
     for sentence in workers.left_out:
         _log.warning("%s", sentence)
     return await EngineClient.start(workers=workers)
+
+
+async def start_again(wish: Wish, death: Death) -> EngineClient:
+    """Another process for one that ended. The log says how it ended."""
+    how, _, _ = str(death).partition(";")
+    _log.warning("%s, so it is started again; answers under way go on.", how)
+    return await start_engine(wish, SECONDS_TO_COME_BACK)
 
 
 async def read_ground(client: EngineClient, path: str, machine: Machine) -> Ground:

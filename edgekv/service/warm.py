@@ -50,6 +50,8 @@ def read_warm(path: Path) -> WarmPrompt:
         raise _unreadable(path, error.strerror or str(error)) from None
     except UnicodeDecodeError:
         raise _unreadable(path, "it is not UTF-8 text") from None
+    if not text:
+        raise _unreadable(path, "it is empty")
     if path.suffix.lower() != ".json":
         return WarmPrompt(str(path), text=text)
     try:

@@ -31,7 +31,6 @@ from edgekv.service.memory_watch import MemoryWatch
 from edgekv.service.planning import Ground
 from edgekv.service.questions import Questions
 from edgekv.service.recovery import Recovery, Stream
-from edgekv.service.remote_workers import SECONDS_TO_COME_BACK
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep as LoadStep
 from edgekv.service.states import State as State
@@ -265,7 +264,8 @@ class Worker:
         self._enter(State.RESTARTING)
         self.num_restarts += 1
         machine = self._probe.machine()
-        client = self._client = await planning.start_engine(self.wish, SECONDS_TO_COME_BACK)
+        assert self._client.death is not None
+        client = self._client = await planning.start_again(self.wish, self._client.death)
         try:
             if self.ground is None or client.workers.addresses != self.ground.workers.addresses:
                 await self._plan(client, machine)

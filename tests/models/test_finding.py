@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,14 @@ def test_a_link_is_opened_by_its_own_name(home: Path) -> None:
     link = home / "link.gguf"
     link.symlink_to(put(home / "blob"))
     assert find_model(str(link)) == link
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no named pipes in folders")
+def test_a_pipe_is_refused_and_not_waited_for(home: Path) -> None:
+    pipe = home / "pipe.gguf"
+    os.mkfifo(pipe)
+    with pytest.raises(ModelError, match=r"pipe\.gguf' is neither a file nor a folder"):
+        find_model(str(pipe))
 
 
 def test_a_catalogue_name_finds_its_file_in_any_known_folder(home: Path) -> None:

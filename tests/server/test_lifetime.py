@@ -181,8 +181,8 @@ async def test_a_silent_stream_sends_heartbeats(
     await caller.leave()
 
 
-async def test_an_engine_that_dies_costs_no_answer(
-    client: httpx.AsyncClient, engines: Engines
+async def test_an_engine_that_dies_costs_no_answer_and_the_log_says_how(
+    client: httpx.AsyncClient, engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = engines.last
     engine.hold()
@@ -191,6 +191,7 @@ async def test_an_engine_that_dies_costs_no_answer(
     engine.end(-6)
     assert (await asking).status_code == 200
     assert "edgekv_engine_restarts_total 1.0" in (await client.get("/metrics")).text
+    assert "ended (signal 6), so it is started again; answers under way go on." in caplog.text
 
 
 async def test_a_request_that_the_engine_dies_of_fails_alone(
@@ -261,7 +262,9 @@ async def test_a_model_that_cannot_be_loaded_ends_the_server(
 def test_a_port_that_is_taken_is_said_with_the_remedy() -> None:
     with run.listen("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
-        with pytest.raises(Unavailable, match=rf"port {port} \(.*\); choose another with --port"):
+        with pytest.raises(
+            Unavailable, match=rf"port {port} \([a-z ]*\); choose another with --port"
+        ):
             run.listen("127.0.0.1", port)
 
 

@@ -70,6 +70,12 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         read_warm(tmp_path / "warm.txt")
 
 
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "warm.txt").write_text("")
+    with pytest.raises(InvalidValue, match=r"warm\.txt cannot be pinned: it is empty\."):
+        read_warm(tmp_path / "warm.txt")
+
+
 def test_what_the_template_refuses_is_said_with_the_name_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "system.json"
     file.write_text(SYSTEM)
