@@ -22,6 +22,12 @@ def log_to_stderr() -> None:
     access = logging.getLogger("uvicorn.access")
     access.setLevel(logging.INFO)
     access.addFilter(_without_query)
+    leave_out_departures()
+
+
+def leave_out_departures() -> None:
+    """A client that left is no news. asyncio tells of it where more was written to it at once."""
+    logging.getLogger("asyncio").addFilter(_is_no_departure)
 
 
 class PatientHandler(logging.Handler):
@@ -90,3 +96,7 @@ def _without_query(record: logging.LogRecord) -> bool:
         client, method, path, *rest = record.args
         record.args = (client, method, str(path).partition("?")[0], *rest)
     return True
+
+
+def _is_no_departure(record: logging.LogRecord) -> bool:
+    return record.msg != "socket.send() raised exception."

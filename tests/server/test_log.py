@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import os
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -65,3 +67,25 @@ def test_a_broken_pipe_ends_the_writing_and_nothing_else() -> None:
     handler.close()
     with pytest.raises(BrokenPipeError):
         stream.close()
+
+
+async def write_after_departure() -> None:
+    """More at once than asyncio takes for an oversight."""
+    here, there = socket.socketpair()
+    there.close()
+    _, writer = await asyncio.open_connection(sock=here)
+    for _ in range(20):
+        writer.write(b"x")
+    writer.close()
+
+
+def test_clients_that_leave_in_the_middle_of_an_answer_fill_no_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("asyncio"), "filters", [])
+    asyncio.run(write_after_departure())
+    assert caplog.messages, "otherwise there is nothing to leave out"
+    caplog.clear()
+    log.leave_out_departures()
+    asyncio.run(write_after_departure())
+    assert caplog.messages == []
