@@ -2,7 +2,9 @@
 
 The trace is scaled to the model and to the machine: lengths are divided, prefixes stay what they
 are, and the requests come at such a pace that the machine works for the given part of the time.
-Steps are measured before and after, in an engine that is planned as the server is.
+Steps are measured before and after, in an engine that is planned as the server is. It computes on
+one thread unless told otherwise: what the server's front end and the client take of another core is
+no part of a step, and on two cores two threads would wait for it.
 
     python -m bench.replay --model models/SmolLM2-135M-Instruct.Q4_1.gguf \\
         --trace conversation_trace.jsonl
@@ -17,17 +19,20 @@ import argparse
 import asyncio
 import urllib.request
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
 
-from bench.mixed_trace import Replay
+from bench.mixed_trace import FIRST_WORD, Replay
 from bench.report import report
 from bench.serving import Server, edgekv
 from bench.shortening import shortened
+from bench.token_client import TokenClient
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import Choice, MemoryPlan
+from edgekv.core.request import Token
 from edgekv.service.measuring import ALONE
 from edgekv.service.step_times import StepMeasurement
 from edgekv.service.worker import Worker
@@ -41,6 +46,7 @@ SECONDS_TO_MEASURE = 16.0
 PRIME = 40_009
 """Below the vocabulary of every model used here. Block ids that differ by less than so much stay
 different tokens."""
+WARM_UP_TOKENS = 64
 FEWEST = 20
 """Requests: fewer have no 95th percentile."""
 
@@ -55,6 +61,9 @@ def paced(trace: Trace, room: Room, step_time: StepTime, busy: float, seconds: f
 
 
 async def replay(url: str, trace: Trace) -> dict[str, float]:
+    async with aclosing(TokenClient(url)) as client:
+        # The first step of an engine finds its weights on disk, and no prediction knows of that.
+        await client.ask([Token(FIRST_WORD + n) for n in range(WARM_UP_TOKENS)], 2)
     replayed = Replay(trace, PRIME)
     await replayed.run(url)
     figures = replayed.figures()
@@ -108,6 +117,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=150)
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--cells", type=int, default=4096)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--flash-attention", choices=("on", "off"), default="off")
     options = parser.parse_args()
     wish = Wish(
@@ -117,6 +127,7 @@ def main() -> None:
         kv_type_k="f16",
         kv_type_v="f16",
         host_cache_bytes=0,
+        threads=options.threads,
         flash_attention=options.flash_attention == "on",
     )
     pool = [
@@ -125,6 +136,7 @@ def main() -> None:
         *("--cells", str(options.cells)),
         *("--kv-type", "f16"),
         *("--host-cache", "0"),
+        *("--threads", str(options.threads)),
         "--no-embeddings",
         *("--flash-attention", options.flash_attention),
     ]
@@ -143,6 +155,7 @@ def main() -> None:
     step_time = fitted(measured)
     predicted = asdict(outcome(trace, room, step_time))
     result: dict[str, object] = {
+        "trace": options.trace.name,
         "requests": len(trace.requests),
         "seconds": round(trace.seconds, 1),
         "predicted_busy": round(predicted["busy"], 3),
