@@ -19,7 +19,7 @@ NODE_CLIENT := tests/node/node_modules/openai
 CONSTRAINTS := constraints.txt
 INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c $(CONSTRAINTS)
 
-.PHONY: help chat serve plan worker rpc model test oldest check screenshots soak measured format bundle bundle-check node fuzz clean
+.PHONY: help chat serve plan worker rpc model test oldest check screenshots soak measured format bundle bundle-tools bundle-check node fuzz clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -75,7 +75,16 @@ format: $(VENV)/dev-installed  ## mend the format and what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bundle: $(VENV)/dev-installed  ## a folder, and one file, that run where no Python is
+# Asked before anything is compiled.
+bundle-tools: | $(VENV)/made
+	@command -v cmake >/dev/null || { \
+	  echo "A bundle needs CMake: 'sudo apt install cmake' (Debian, Ubuntu, Jetson)," \
+	       "'brew install cmake' (macOS)" >&2; exit 1; }
+	@$(BIN)/python -c 'import sys, sysconfig as s; sys.exit(not (s.get_config_var("Py_ENABLE_SHARED") or s.get_config_var("PYTHONFRAMEWORK")))' || { \
+	  echo "A bundle needs a Python with a shared library, and the one of $(VENV) has none: take" \
+	       "the system's, or with pyenv PYTHON_CONFIGURE_OPTS=--enable-shared; then 'make clean'" >&2; exit 1; }
+
+bundle: bundle-tools $(VENV)/dev-installed  ## a folder, and one file, that run where no Python is
 	@$(BIN)/python packaging/build_library.py --out build/llama
 	@$(BIN)/python packaging/bundle.py --libraries build/llama
 
