@@ -77,8 +77,7 @@ async def _bench(path: str, wish: Wish, seconds: int) -> Bench:
     show = stage_line()
     show(Stage(0, 0, "reading memory"))
     place = await read_place()
-    processor = next((one.name for one in place.devices if one.kind == "cpu"), "processor")
-    bandwidth = await asyncio.to_thread(memory_bandwidth, place.machine, processor, anew=True)
+    bandwidth = await asyncio.to_thread(memory_bandwidth, place.machine, place.processor, anew=True)
     show(Stage(0, 0, "loading"))
     try:
         worker = await open_to_measure(path, wish)

@@ -25,33 +25,27 @@ COMMANDS = {
     "validate": "Test whether a KV type does this model harm",
     "worker": "Lend this machine to an EdgeKV on another",
     "config": "Show where the settings are, and what they say",
-    "comparison": "The process that compares KV types; started by the other commands",
     "doctor": "Say what is wrong with this machine, and what mends it",
-    "engine": "The engine process; started by the other commands",
-    "fetch": "The process that gets a model; started by the models screen",
-    "grammar": "The process that tries a schema; started by the other commands",
-    "library": "The process that tells what llama.cpp is here; started by doctor",
-    "lend": "The process that lends; started by worker",
-    "render": "The chat template's process; started by the other commands",
 }
-HIDDEN = {"comparison", "engine", "fetch", "grammar", "lend", "library", "render"}
+CHILDREN = {"comparison", "engine", "fetch", "grammar", "lend", "library", "render"}
+"""Commands that EdgeKV runs as processes of its own; nobody types them."""
 
 
 class LazyGroup(click.Group):
     """Imports `edgekv.cli.<command>` only when that command runs: start-up stays short."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if name not in HIDDEN]
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in CHILDREN:
             return None
         command: click.Command = importlib.import_module(f"edgekv.cli.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -109,8 +109,7 @@ async def _judge(measure: bool) -> tuple[Place, Bandwidth, tuple[Verdict, ...]]:
     from edgekv.service.devices import read_place
 
     place = await read_place()
-    processor = next((one.name for one in place.devices if one.kind == "cpu"), "processor")
-    bandwidth = memory_bandwidth(place.machine, processor, anew=measure)
+    bandwidth = memory_bandwidth(place.machine, place.processor, anew=measure)
     return place, bandwidth, await judge_all(place, bandwidth)
 
 

@@ -65,6 +65,11 @@ class Place:
     features: frozenset[str] = field(default_factory=usual_features)
     """What its llama.cpp was built with, in ggml's words."""
 
+    @property
+    def processor(self) -> str:
+        """Its name, as far as anybody tells it."""
+        return next((one.name for one in self.devices if one.kind == "cpu"), "processor")
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

@@ -36,10 +36,9 @@ class ModelSupply:
         The first time it measures the memory's speed, which takes half a second.
         """
         place = await read_place()
-        processor = next((one.name for one in place.devices if one.kind == "cpu"), "processor")
 
         def judge() -> tuple[Verdict, ...]:
-            bandwidth = memory_bandwidth(place.machine, processor)
+            bandwidth = memory_bandwidth(place.machine, place.processor)
             return asyncio.run(judge_all(place, bandwidth))
 
         self.last = await asyncio.to_thread(judge)
