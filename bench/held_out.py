@@ -6,8 +6,8 @@ asks other facts (telephone numbers of people instead of pass codes of things), 
 anew, in another text (`held_out.txt`: chapters IV to VI of Alice's Adventures in Wonderland, by
 Lewis Carroll, 1865, in the public domain). Every trial begins elsewhere in it, so that none
 predicts the words of another. Each that is measured is added to `bench/results/held-out.jsonl` at
-once, and none is measured twice; then what the gate says of each way is printed. As in the gate, a
-way that a short text has refused for good reads no longer ones.
+once, and none is measured twice; then tables are printed, and what the gate says of each way. As in
+the gate, a way that a short text has refused for good reads no longer ones.
 
 Beside KV types there is f16 without flash attention: f16 itself, added up in another order than the
 noise that it is judged by. The gate should never refuse it.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
@@ -28,6 +28,7 @@ import click
 import msgspec
 from msgspec import structs
 
+from bench.kv_quality import tables
 from edgekv.budget.kv_types import Pair, pair_name
 from edgekv.budget.wish import Wish
 from edgekv.core.comparison import Likeness
@@ -37,7 +38,7 @@ from edgekv.quality.material import Form, Material, sentences_of
 from edgekv.quality.measures import Measured, together
 from edgekv.quality.passages import ask
 from edgekv.quality.trials import Trial, trials
-from edgekv.quality.verdicts import REFERENCE
+from edgekv.quality.verdicts import REFERENCE, Verdict
 from edgekv.service.comparing import comparing
 from edgekv.service.lineup import BRANCH_TOKENS, Lineup, Prepared, prepare
 from edgekv.service.planning import subject_of
@@ -137,8 +138,8 @@ def _with_plain(lineup: Lineup) -> Lineup:
     return replace(lineup, candidates=lineup.candidates | {_PLAIN_PAIR: plain})
 
 
-async def measure(path: str, wish: Wish, todo: Sequence[Trial], longest: int) -> str:
-    """Add what is missing to the kept trials; gives the model's name."""
+async def measure(path: str, wish: Wish, todo: Sequence[Trial], longest: int) -> None:
+    """Add what is missing to the kept trials."""
     prepared = await prepare(path, wish, (REFERENCE, *PAIRS), longest)
     asking = Asking.of(prepared)
     async with comparing(asking.lineup, prepared.ground.workers) as opened:
@@ -153,7 +154,6 @@ async def measure(path: str, wish: Wish, todo: Sequence[Trial], longest: int) ->
             for pair, likenesses in zip(pairs, ways, strict=True):
                 scores = asked.measured(likenesses)
                 _keep(asking.tried(pair, trial, scores, likenesses[-1]))
-    return asking.model
 
 
 def found(model: str, todo: Sequence[Trial]) -> list[Tried]:
@@ -185,26 +185,42 @@ def settled(tried: Sequence[Tried]) -> set[str]:
     return {way for way, own in ways.items() if is_settled(own, ways[ROUNDING])} - {ROUNDING}
 
 
-def verdicts(tried: Sequence[Tried]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each way with the gate's objections; of one model and one set of trials."""
-    ways = measured(tried)
-    noise = ways.pop(ROUNDING)
-    for way, own in ways.items():
-        yield way, objections(own, noise)
+def judged(todo: Sequence[Trial]) -> list[Verdict]:
+    """What the gate says of each way on each model that was asked these trials."""
+    lengths = {trial.name: trial.length for trial in todo}
+    kept = sorted((one for one in read() if one.trial in lengths), key=lambda one: one.model)
+    verdicts = list[Verdict]()
+    for model, group in groupby(kept, key=lambda one: one.model):
+        own = list(group)
+        computed_by, ways = own[0].computed_by, measured(own)
+        noise = ways.pop(ROUNDING)
+        for way, scores in ways.items():
+            read_to = max(lengths[one.trial] for one in own if one.way == way) + BRANCH_TOKENS
+            reasons = objections(scores, noise)
+            key_type, _, value_type = way.partition("/")
+            types = key_type, value_type or key_type
+            verdicts.append(
+                Verdict(*types, False, reasons, read_to, scores, model, computed_by, noise)
+            )
+    return verdicts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="The gate on questions that set no limit.")
-    parser.add_argument("model")
+    parser.add_argument("model", nargs="?", help="without it what is kept is judged again")
     parser.add_argument("--longest", type=int, default=LONGEST)
     parser.add_argument("--seed", type=int, default=1, help="which held-out questions")
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     todo = held_out_trials(options.longest, options.seed)
     wish = Wish(threads=options.threads)
-    model = asyncio.run(measure(options.model, wish, todo, options.longest))
-    for way, reasons in verdicts(found(model, todo)):
-        click.echo(f"{way}: {'; '.join(reasons) or 'passed'}")
+    if options.model is not None:
+        asyncio.run(measure(options.model, wish, todo, options.longest))
+    verdicts = judged(todo)
+    click.echo("\n".join(tables(verdicts)))
+    for verdict in verdicts:
+        reasons = "; ".join(verdict.objections) or "passed"
+        click.echo(f"{verdict.model}, {pair_name(verdict.pair)}: {reasons}")
 
 
 if __name__ == "__main__":
