@@ -27,9 +27,11 @@ from edgekv.service.template_frames import (
 
 SECONDS_TO_START = 30.0
 SECONDS_TO_RENDER = 3.0
-"""An honest template takes milliseconds, and tens of them to compile."""
+"""Of processor time. An honest template takes milliseconds, and tens of them to compile."""
+SECONDS_TO_WAIT = 60.0
+"""For a child that other programs keep from the processor: that is no fault of its template."""
 SECONDS_BETWEEN_LOOKS = 0.05
-"""How often the child's memory is looked at while it works."""
+"""How often it is looked at what the child has used while it works."""
 
 _ONE_WORD = {"messages": [{"role": "user", "content": "hi"}]}
 _BLAME = "The model's chat template"
@@ -127,16 +129,17 @@ class _Child:
 
     async def ask(self, call: Call) -> Reply:
         """Raises `_LimitHit` when the call takes too much; the child is then useless."""
+        cpu_seconds = self._cpu_seconds() + SECONDS_TO_RENDER
         self._stdin.write(frame(call))
         replying = asyncio.ensure_future(self._reply())
         try:
-            async with asyncio.timeout(SECONDS_TO_RENDER):
+            async with asyncio.timeout(SECONDS_TO_WAIT):
                 while not replying.done():
                     await asyncio.wait({replying}, timeout=SECONDS_BETWEEN_LOOKS)
-                    self._check_memory()
+                    self._check(cpu_seconds)
             return replying.result()
         except TimeoutError:
-            raise _LimitHit(f"took more than {SECONDS_TO_RENDER:g} seconds") from None
+            raise _LimitHit(f"took more than {SECONDS_TO_WAIT:g} seconds") from None
         except (asyncio.IncompleteReadError, ConnectionError):
             raise _LimitHit("ended its process") from None
         finally:
@@ -153,7 +156,17 @@ class _Child:
         prefix = await self._stdout.readexactly(LENGTH_BYTES)
         return decode_reply(await self._stdout.readexactly(frame_length(prefix)))
 
-    def _check_memory(self) -> None:
+    def _check(self, cpu_seconds: float) -> None:
+        """`cpu_seconds`: what the child may have used in all."""
         with contextlib.suppress(psutil.NoSuchProcess):
             if psutil.Process(self._process.pid).memory_info().rss > MEMORY_LIMIT_BYTES:
                 raise _LimitHit(f"needed more than {MEMORY_LIMIT_BYTES} bytes of memory")
+        if self._cpu_seconds() > cpu_seconds:
+            raise _LimitHit(f"took more than {SECONDS_TO_RENDER:g} seconds")
+
+    def _cpu_seconds(self) -> float:
+        """What the child has used so far; 0 if it is gone, which `ask` hears of in its own way."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = psutil.Process(self._process.pid).cpu_times()
+            return float(times.user + times.system)
+        return 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 
@@ -187,6 +188,19 @@ async def test_one_conversation_that_is_too_much_does_not_condemn_the_template(
     with pytest.raises(InvalidValue, match="for these messages"):
         await chat_format.prompt([Message("user", "more")])
     assert whole(await chat_format.prompt([Message("user", "less")])) == "less"
+
+
+async def test_a_busy_machine_is_no_fault_of_the_template(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process gets no processor for longer than it may use one."""
+    chat_format = make(CHATML)
+    first = whole(await chat_format.prompt(SYSTEM_AND_USER))
+    monkeypatch.setattr(templates, "SECONDS_TO_RENDER", 0.5)
+    (renderer,) = renderers()
+    renderer.suspend()
+    asyncio.get_running_loop().call_later(1.0, renderer.resume)
+    assert whole(await chat_format.prompt(SYSTEM_AND_USER)) == first
 
 
 async def test_the_child_ends_with_its_owner() -> None:
