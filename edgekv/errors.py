@@ -9,6 +9,7 @@ EdgeKVError
 ├── HubError            (a hub cannot be reached, refuses, or sends something else than the file)
 ├── Unavailable         (this machine or build cannot do it; the message says what can)
 ├── SettingsError       (the settings file says something that nobody can follow)
+├── BadTrace            (the file of recorded requests is none that can be read)
 ├── NotSaved            (the file of the conversations cannot be read or written)
 ├── NotReady            (the model is still loading, or no longer open; try again later)
 ├── Overloaded          (the queue is full; becomes an HTTP 429)
@@ -69,6 +70,10 @@ class HubError(EdgeKVError):
 
 class Unavailable(EdgeKVError):
     code = "unavailable"
+
+
+class BadTrace(EdgeKVError):
+    code = "bad_trace"
 
 
 class NotSaved(EdgeKVError):

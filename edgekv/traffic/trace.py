@@ -20,17 +20,13 @@ from msgspec.structs import replace
 
 from edgekv.core.events import FinishReason
 from edgekv.core.request import Priority, Token
-from edgekv.errors import EdgeKVError, Overloaded
+from edgekv.errors import BadTrace, Overloaded
 
 MOONCAKE_BLOCK_TOKENS = 512
 """Tokens of a block in traces that do not say it: Mooncake's."""
 FAR_SECONDS = 1e6
 """Longer than any answer takes."""
 AZURE_HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
-
-
-class BadTrace(EdgeKVError):
-    code = "bad_trace"
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from edgekv.errors import BadTrace
 from edgekv.traffic.blocks import BLOCK_TOKENS, block_ids
-from edgekv.traffic.trace import BadTrace, Row, Traced, read_trace
+from edgekv.traffic.trace import Row, Traced, read_trace
 
 MOONCAKE = (
     '{"timestamp": 27482, "input_length": 6, "output_length": 5, "hash_ids": [46, 47]}\n'
