@@ -148,6 +148,8 @@ class Disk:
 
 def _copy(path: Path, file_bytes: int) -> DiskCopy:
     """What a file says it holds. Raises `ValueError` if that cannot be."""
+    if not path.is_file():  # a pipe would be waited for
+        raise ValueError(_NO_HEADER)
     with path.open("rb") as file:
         header = _read_header(file.read(_PREFIX.size), file.read)
         if file_bytes != file.tell() + header.num_bytes:

@@ -93,10 +93,10 @@ async def run(
             _reload(manner, lock)
         elif not stopped.done():
             stopped.set_result(caught)
+        elif not hurried.done():
+            hurried.set_result(None)
         else:
-            server.force_exit = True
-            if not hurried.done():
-                hurried.set_result(None)
+            server.force_exit = True  # not even the last words of streams are waited for
 
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     loading = asyncio.create_task(worker.start(api.on_progress))

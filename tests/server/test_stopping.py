@@ -82,13 +82,15 @@ async def test_an_answer_under_way_is_finished_and_nobody_else_let_in(server: Se
     assert await server.running is signal.SIGTERM
 
 
-async def test_a_second_signal_ends_what_is_under_way(server: Server) -> None:
+async def test_a_second_signal_ends_what_is_under_way_with_the_reason(server: Server) -> None:
     async with server.client() as client, client.stream("POST", CHAT, json=STREAM) as answer:
         lines = answer.aiter_lines()
         await anext(lines)
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
-        await server.running
+        assert await server.running is signal.SIGTERM
+        rest = [line async for line in lines if line]
+    assert rest[-1].startswith('data: {"error":')
 
 
 @pytest.mark.parametrize("server", [0.01], indirect=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,8 @@ def test_files_that_are_not_ours_are_removed(tmp_path: Path) -> None:
     assert shelf.disk is not None
     for name in (f"other{SUFFIX}", "half.part", "note.txt"):
         (shelf.disk._folder / name).write_text("not cells")
+    if sys.platform != "win32":
+        os.mkfifo(shelf.disk._folder / f"pipe{SUFFIX}")
     assert Shelf(folder=tmp_path).files() == []
 
 
