@@ -63,7 +63,8 @@ def paced(trace: Trace, room: Room, step_time: StepTime, busy: float, seconds: f
 async def replay(url: str, trace: Trace) -> dict[str, float]:
     async with aclosing(TokenClient(url)) as client:
         # The first step of an engine finds its weights on disk, and no prediction knows of that.
-        await client.ask([Token(FIRST_WORD + n) for n in range(WARM_UP_TOKENS)], 2)
+        # From the last word down, as no prompt of a trace begins.
+        await client.ask([Token(FIRST_WORD + PRIME - n) for n in range(1, WARM_UP_TOKENS)], 2)
     replayed = Replay(trace, PRIME)
     await replayed.run(url)
     figures = replayed.figures()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,22 +10,18 @@ from typing import Any
 import click
 import msgspec
 
-from edgekv.budget.sizes import counted
 from edgekv.budget.wish import Wish
+from edgekv.cli.advice_words import Found, report
 from edgekv.cli.options import budget_options
-from edgekv.cli.progress import duration, stage_line
+from edgekv.cli.progress import stage_line
 from edgekv.core.plan import MemoryPlan
 from edgekv.errors import Unavailable
 from edgekv.service.conduct import AS_USUAL
 from edgekv.service.stages import Stage
 from edgekv.traffic.advice import (
     FASTEST,
-    WORTH_SAYING,
-    Advice,
-    Outcome,
     Trials,
     advise,
-    percentile,
     times_over,
     wall_of,
 )
@@ -54,17 +49,6 @@ class Asked:
     speed_up: float
     goal: float
     """Seconds to a first token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the simulations say."""
-
-    advice: Advice
-    times: float
-    """As `times_over`."""
-    beyond: Wall | None
-    """What bounds a load beyond that; None where it is known already."""
 
 
 @click.command()
@@ -147,17 +131,6 @@ def _found(load: Trace, room: Room, step_time: StepTime, trials: Trials, goal: f
     return Found(advice, times, beyond)
 
 
-def report(load: Trace, found: Found, num_left_out: int, goal: float) -> Iterator[str]:
-    """What was found, as lines of text for people."""
-    yield from _load(load, num_left_out)
-    yield ""
-    yield from _forecast(found.advice)
-    yield ""
-    yield from _decision(found.advice, load.knows_prefixes)
-    yield ""
-    yield _users(found, goal)
-
-
 def trials_of(plan: MemoryPlan) -> Trials:
     """What else the memory of a plan could hold."""
     per_cell = bytes_per_cell(plan)
@@ -195,108 +168,3 @@ async def _measure(path: str, wish: Wish) -> tuple[MemoryPlan, StepTime]:
     finally:
         await worker.close()
         show(Stage(0, 0, ""))
-
-
-def _load(load: Trace, num_left_out: int) -> Iterator[str]:
-    yield f"{counted(len(load.requests), 'request')} in {load.seconds:,.0f} s."
-    yield "                        half have at most      95 in 100     the longest"
-    yield _lengths("tokens of a prompt", [r.row.input_length for r in load.requests])
-    yield _lengths("of an answer", [r.row.output_length for r in load.requests])
-    if num_left_out:
-        yield f"{counted(num_left_out, 'request')} left out, too long for one conversation."
-    if not load.knows_prefixes:
-        yield "This trace does not say which prompts begin alike, so reuse cannot be judged."
-
-
-def _lengths(name: str, lengths: list[int]) -> str:
-    told = [*(percentile([*map(float, lengths)], part) for part in (50, 95)), max(lengths)]
-    return f"  {name:22}" + "".join(f"{round(length):>17,}" for length in told)
-
-
-def _forecast(advice: Advice) -> Iterator[str]:
-    yield "                        first token p50 / p95      whole answer p50 / p95    reused"
-    yield _row("as planned", advice.planned)
-    yield _row("no shared prefixes", advice.unshared)
-    yield from (_row(cure.name, cure.outcome) for cure in advice.cures)
-
-
-def _row(name: str, found: Outcome) -> str:
-    first = f"{_time(found.first_token_p50)} / {_time(found.first_token_p95)}"
-    total = f"{_time(found.total_p50)} / {_time(found.total_p95)}"
-    return f"  {name:22}{first:>22}{total:>28}{found.hit_rate:>10.1%}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 100 else duration(seconds)
-
-
-WALLS = {
-    Wall.MEMORY: "Memory is the wall: with cells for all, answers would come sooner.",
-    Wall.COMPUTE: "Speed is the wall, not memory: requests wait for the processor.",
-    Wall.NONE: "Neither wall is hit: requests hardly wait for each other.",
-}
-
-
-def _decision(advice: Advice, knows_prefixes: bool) -> Iterator[str]:
-    """The cures in the order in which they are worth trying."""
-    planned = advice.planned
-    yield WALLS[advice.wall]
-    yield (
-        f"At the busiest moment {counted(planned.most_at_once, 'request')} ran or waited, "
-        f"{planned.most_running:,} in one step. How much sooner 95 in 100 answers are whole, in "
-        "the order in which to try it:"
-    )
-    yield (
-        f"  - Cells given one by one, as always: answers hold {planned.most_cells:,} at most, "
-        f"{max(0, advice.paging_saves):.0%} fewer than a whole context for each would take."
-    )
-    if knows_prefixes:
-        yield (
-            f"  - Shared prefixes, as always: {_gain(advice.sharing_gain)}. Of all prompt tokens "
-            f"{planned.hit_rate:.1%} need no computing, {advice.hit_rate_boundless:.1%} with "
-            "memory for everything, none without sharing."
-        )
-    yield from (f"  - {cure.name}: {_gain(cure.gain)}." for cure in advice.cures)
-    if advice.wall is not Wall.MEMORY and not any(cure.is_room for cure in advice.helpful):
-        yield "More room for keys and values buys nothing here."
-    if planned.suspensions:
-        yield f"Answers are suspended {counted(planned.suspensions, 'time')}; none is lost."
-    if planned.refused:
-        yield f"{counted(planned.refused, 'request')} would be turned away."
-    if planned.left:
-        yield f"{counted(planned.left, 'request')} would be given up before the answer is whole."
-
-
-def _gain(part: float) -> str:
-    if not part:
-        return "buys nothing"
-    if abs(part) < WORTH_SAYING:
-        return f"next to nothing ({part:+.0%})"
-    # What takes longer is told by how many times as long it takes: that has no bound.
-    return f"{part:.0%} sooner" if part > 0 else f"{1 - part:.2g} times as long"
-
-
-BEYOND_THAT = {
-    None: "",
-    Wall.MEMORY: " Beyond that, memory is the wall that is hit first.",
-    Wall.COMPUTE: " Beyond that, speed is the wall that is hit first.",
-    Wall.NONE: "",
-}
-
-
-def _users(found: Found, goal: float) -> str:
-    times = found.times
-    in_time = f"95 in 100 waiting at most {goal:g} s for a first token"
-    if times == 0:
-        return (
-            f"However slowly these requests come, more than 5 in 100 wait longer than {goal:g} s "
-            "for a first token: so long are their prompts."
-        )
-    if times < 1:
-        return (
-            f"This load is too much: it would have to come {1 / times:,.2g} times as slowly to be "
-            f"served with {in_time}."
-        )
-    if times >= FASTEST:
-        return f"{FASTEST:g} times this load and more can be served with {in_time}."
-    return f"{times:.2g} times this load can be served with {in_time}.{BEYOND_THAT[found.beyond]}"

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from edgekv.cli.advise import Found, report, trials_of
+from edgekv.cli.advice_words import Found, report
+from edgekv.cli.advise import trials_of
 from edgekv.core.plan import MemoryPlan
 from edgekv.core.request import Priority
 from edgekv.traffic.advice import FASTEST, Trials, advise
@@ -77,6 +78,13 @@ def test_a_quiet_load_is_told_how_far_it_may_grow_and_what_is_hit_then() -> None
 )
 def test_loads_far_beyond_either_way_are_told_so(times: float, beginning: str) -> None:
     assert lines(load(60), times)[-1].startswith(beginning)
+
+
+def test_what_was_reused_when_it_was_recorded_is_said_beside_what_is_foreseen() -> None:
+    rows = [Row(0, 100, 20, reused=reused) for reused in (None, 0, 60)]
+    told = lines(Trace(tuple(Traced(n, 9.0 * n, row) for n, row in enumerate(rows))), times=1.0)
+    assert "When it was recorded, 30.0% of these prompts' tokens needed no computing." in told
+    assert not any(line.startswith("When it was recorded") for line in lines(load(9), times=1.0))
 
 
 def test_those_that_give_up_are_counted() -> None:
