@@ -137,21 +137,27 @@ def test_gemma_gets_its_own_turns_and_one_start_token(gemma_model: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGTERM, 0), (signal.SIGINT, 130)],
+    ("number", "code", "seconds_to_drain"),
+    [(signal.SIGTERM, 0, "0"), (signal.SIGINT, 130, "600")],
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to send")
-def test_a_signal_ends_the_server_and_its_engine(
-    starter_model: Path, number: signal.Signals, code: int
+def test_a_signal_ends_the_server_and_its_engine_and_a_second_one_at_once(
+    starter_model: Path, number: signal.Signals, code: int, seconds_to_drain: str
 ) -> None:
-    with serve(starter_model, "--ctx", "256", "--slots", "1") as served:
+    options = ("--ctx", "1024", "--slots", "1", "--drain", seconds_to_drain)
+    with serve(starter_model, *options) as served:
         url = f"{served.url}/v1/completions"
-        body = {"prompt": "Once", "max_tokens": 200, "stream": True, "ignore_eos": True}
+        body = {"prompt": "Once", "max_tokens": 1000, "stream": True, "ignore_eos": True}
         with httpx.stream("POST", url, json=body, timeout=60) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("data: ")
+            if seconds_to_drain != "0":
+                served.process.send_signal(number)
+                assert any("Stopping; requests under way: 1." in line for line in served.said)
             assert served.end(number) == code
             rest = list(lines)
         assert any('"error"' in line for line in rest)
         assert "data: [DONE]" not in rest
-        assert "Traceback" not in "".join(served.said)
+        said = "".join(served.said)
+        assert "Traceback" not in said
+        assert "Exception" not in said
