@@ -9,8 +9,11 @@ from __future__ import annotations
 from contextlib import suppress
 from statistics import median
 
-from edgekv.core.request import RequestId
+from edgekv.core.request import RequestId, SeqId
+from edgekv.core.sequence import Sequence
+from edgekv.engine.waiting_line import WaitingLine
 from edgekv.errors import Overloaded
+from edgekv.kv.claims import Claim, Rank
 from tests.engine.driver import Driver, request
 
 
@@ -54,3 +57,11 @@ def test_of_forty_at_once_those_that_may_wait_are_answered_and_leave_nothing_beh
     snapshot = driver.engine.snapshot()
     assert (snapshot.num_running, snapshot.num_waiting) == (0, 0)
     driver.finish(request("later", [1]))
+
+
+def test_one_that_waits_again_before_it_had_caught_up_still_had_as_much() -> None:
+    """Else work that is lost twice would count as new."""
+    asked, line = request("a", [1, 2, 3, 4, 5]), WaitingLine()
+    seq = Sequence(asked, SeqId(0), list(asked.known), num_computed=3, num_had=5)
+    line.suspend(seq, Claim(SeqId(0), Rank.SUSPENDED))
+    assert [entry.num_had for entry in line.in_order()] == [5]
