@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 
 from msgspec import structs
 
@@ -22,9 +23,9 @@ from edgekv.config.places import data_folder
 from edgekv.core.frames import Describe, Described, DryRun, DryRunDone, Opened
 from edgekv.core.memory_frames import Survey, Surveyed
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
-from edgekv.errors import DoesNotFit
+from edgekv.errors import DoesNotFit, ModelError
 from edgekv.quality.verdicts import Subject, Verdicts
-from edgekv.service.engine_client import Death, EngineClient
+from edgekv.service.engine_client import EngineClient
 from edgekv.service.remote_workers import (
     NO_WORKERS,
     SECONDS_TO_COME_BACK,
@@ -44,6 +45,8 @@ class Ground:
     tested: tuple[Outcome, ...] = ()
     """What the gate found out about KV types on this model."""
     workers: Workers = NO_WORKERS
+    file: tuple[int, ...] | None = None
+    """Tells the model's file from another one of that name."""
 
 
 async def start_engine(wish: Wish, seconds_to_wait: float = 0.0) -> EngineClient:
@@ -54,9 +57,9 @@ async def start_engine(wish: Wish, seconds_to_wait: float = 0.0) -> EngineClient
     return await EngineClient.start(workers=workers)
 
 
-async def start_again(wish: Wish, death: Death) -> EngineClient:
+async def start_again(wish: Wish, ended: EngineClient) -> EngineClient:
     """Another process for one that ended. The log says how it ended."""
-    how, _, _ = str(death).partition(";")
+    how, _, _ = str(ended.death).partition(";")
     _log.warning("%s, so it is started again; answers under way go on.", how)
     return await start_engine(wish, SECONDS_TO_COME_BACK)
 
@@ -66,7 +69,28 @@ async def read_ground(client: EngineClient, path: str, machine: Machine) -> Grou
     described = await client.call(lambda call: Describe(call, path))
     assert isinstance(described, Described)
     described = structs.replace(described, devices=client.workers.timed(described.devices))
-    return Ground(machine, described, tested_types(described), client.workers)
+    return Ground(
+        machine, described, tested_types(described), client.workers, _file_at(described.facts.path)
+    )
+
+
+def _file_at(path: str) -> tuple[int, ...] | None:
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size
+
+
+def check_file(ground: Ground | None) -> None:
+    """Raise `ModelError` if the model's file is another one by now: the plan and the answers under
+    way belong to what was there before.
+    """
+    if ground is not None and ground.file != _file_at(path := ground.described.facts.path):
+        raise ModelError(
+            f"{path} was replaced or removed while it was in use; start EdgeKV again to use what "
+            "is there now."
+        )
 
 
 def subject_of(described: Described) -> Subject:

@@ -264,9 +264,9 @@ class Worker:
         self._enter(State.RESTARTING)
         self.num_restarts += 1
         machine = self._probe.machine()
-        assert self._client.death is not None
-        client = self._client = await planning.start_again(self.wish, self._client.death)
+        client = self._client = await planning.start_again(self.wish, self._client)
         try:
+            planning.check_file(self.ground)
             if self.ground is None or client.workers.addresses != self.ground.workers.addresses:
                 await self._plan(client, machine)
             elif needs_less:

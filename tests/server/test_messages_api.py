@@ -123,7 +123,7 @@ async def test_a_message_may_hold_results_and_words(client: httpx.AsyncClient) -
         ({"tool_choice": {"type": "tool"}}, "tool_choice.name"),
         ({"tool_choice": {"type": "any"}}, "tool_choice"),
         ({"thinking": {"type": "sometimes"}}, "thinking.type"),
-        ({"output_config": {"effort": "high"}}, "output_config"),
+        ({"output_config": {"effort": "high"}}, "output_config.effort"),
         ({"stop": "x"}, "stop"),
     ],
 )

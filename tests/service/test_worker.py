@@ -98,6 +98,23 @@ def test_after_a_death_between_requests_the_next_one_is_answered(starter_model: 
     with_worker(starter_model, use)
 
 
+def test_a_file_that_was_replaced_meanwhile_is_not_taken_for_the_model(
+    starter_model: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "model.gguf"
+    link.symlink_to(starter_model)
+
+    async def use(worker: Worker) -> None:
+        link.unlink()
+        link.write_text("another model")
+        assert worker.engine_pid is not None
+        os.kill(worker.engine_pid, signal.SIGKILL)
+        with pytest.raises(Unavailable, match="was replaced or removed while it was in use"):
+            await anext(worker.stream(always_stop("a", max_tokens=3)))
+
+    with_worker(link, use)
+
+
 def test_a_caller_that_leaves_frees_its_cells(starter_model: Path) -> None:
     async def use(worker: Worker) -> None:
         stream = worker.stream(always_stop("a", max_tokens=400))
