@@ -9,9 +9,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+import httpx2
 import msgspec
 import openai
 
+from bench.connections import ONE_A_REQUEST, told
 from edgekv.service.messages import Message
 
 
@@ -77,7 +79,13 @@ class Client:
     """Asks one server, and remembers what was asked and how it ended."""
 
     def __init__(self, url: str, *, remembers: bool = True) -> None:
-        self._openai = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=3600)
+        self._openai = openai.AsyncOpenAI(
+            base_url=url,
+            api_key="none",
+            max_retries=0,
+            timeout=3600,
+            default_headers=ONE_A_REQUEST,
+        )
         self._model = ""
         self._remembers = remembers
         self._sent: list[list[Message]] = []
@@ -168,7 +176,7 @@ class Client:
 
     def _note_error(self, error: openai.APIError) -> openai.APIError:
         if self._remembers:
-            self._errors.add(str(error))
+            self._errors.add(told(error))
         return error
 
     def _keep(self, number: int, answer: Answer) -> Answer:
@@ -179,7 +187,7 @@ class Client:
 
 async def _events(response: openai.AsyncAPIResponse[Any]) -> AsyncGenerator[Chunk]:
     """The chunks of a stream. Raises `openai.APIError` for an error in it, as openai's own does."""
-    async for line in response.iter_lines():
+    async for line in _lines(response):
         if not line.startswith("data: {"):
             continue
         chunk = CHUNK.decode(line.removeprefix("data: "))
@@ -187,6 +195,15 @@ async def _events(response: openai.AsyncAPIResponse[Any]) -> AsyncGenerator[Chun
             message = str(chunk.error.get("message", "an error without words"))
             raise openai.APIError(message, response.http_request, body=chunk.error)
         yield chunk
+
+
+async def _lines(response: openai.AsyncAPIResponse[Any]) -> AsyncGenerator[str]:
+    """Raises `openai.APIConnectionError` if the connection ends before the stream does."""
+    try:
+        async for line in response.iter_lines():
+            yield line
+    except httpx2.HTTPError as error:
+        raise openai.APIConnectionError(request=response.http_request) from error
 
 
 async def _collect(chunks: AsyncGenerator[Chunk], started: float, pause: float) -> Answer:
