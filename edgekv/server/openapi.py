@@ -37,6 +37,12 @@ GETS = {
     "/openapi.json": "This document",
 }
 
+ONE_OF_MANY: dict[str, dict[str, str]] = {
+    "/v1/models/{name}": {"get": "One of the models"},
+    "/v1/responses/{id}": {"get": "A response that was kept", "delete": "Forget a response"},
+}
+"""What is done to the one that the path names."""
+
 ERROR_STATUSES = ("400", "401", "403", "404", "413", "429", "500", "501", "503", "504")
 
 
@@ -51,6 +57,14 @@ def document() -> dict[str, Any]:
         path: {"get": {"summary": summary, "responses": {"200": _done(path), **errors}}}
         for path, summary in GETS.items()
     }
+    for path, methods in ONE_OF_MANY.items():
+        paths[path] = {
+            "parameters": [_parameter(path)],
+            **{
+                method: {"summary": summary, "responses": {"200": _done(path), **errors}}
+                for method, summary in methods.items()
+            },
+        }
     for path, (kind, summary) in POSTS.items():
         body = {"required": True, "content": {"application/json": {"schema": named[kind]}}}
         responses = {"200": _done(path), **errors}
@@ -65,6 +79,12 @@ def document() -> dict[str, Any]:
         },
         "security": [{}, {"key": []}],
     }
+
+
+def _parameter(path: str) -> dict[str, Any]:
+    """The one in the braces at the end of a path."""
+    name = path[path.index("{") + 1 : -1]
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 def _content(description: str, schema: dict[str, Any]) -> dict[str, Any]:
