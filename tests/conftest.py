@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.llama)
         if item.get_closest_marker("llama"):
             item.add_marker(pytest.mark.xdist_group("llama"))
+
+
+def pytest_configure() -> None:
+    """Ctrl+C reaches the programs that tests start, also where a shell started the tests beside
+    itself: then it is ignored, and so it is by all their children.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class NetworkRefused(Exception):
