@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 import openai
 
-from bench.connections import ONE_A_REQUEST, told
+from bench.connections import connected, told
 from edgekv.service.messages import Message
 
 
@@ -79,13 +79,7 @@ class Client:
     """Asks one server, and remembers what was asked and how it ended."""
 
     def __init__(self, url: str, *, remembers: bool = True) -> None:
-        self._openai = openai.AsyncOpenAI(
-            base_url=url,
-            api_key="none",
-            max_retries=0,
-            timeout=3600,
-            default_headers=ONE_A_REQUEST,
-        )
+        self._openai = connected(url)
         self._model = ""
         self._remembers = remembers
         self._sent: list[list[Message]] = []

@@ -62,8 +62,9 @@ def _stall(figures: Figures) -> str:
 
 
 def _decode(figures: Figures) -> str:
-    speeds = (plain(figures[f"tokens_per_second_at_{n}"]) for n in (1, 4, 16))
-    return " / ".join(speeds) + " tokens/s"
+    """No speed where answers did not all run together, as with fewer slots."""
+    speeds = (figures[f"tokens_per_second_at_{n}"] for n in (1, 4, 16))
+    return " / ".join(plain(s) if s else "not at once" for s in speeds) + " tokens/s"
 
 
 def _priorities(figures: Figures) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import openai
 from openai.types import Completion, CompletionUsage
 
-from bench.connections import ONE_A_REQUEST, told
+from bench.connections import connected, told
 from bench.necessary import Known
 from edgekv.core.request import Token
 
@@ -38,13 +38,7 @@ class TokenClient:
     """Asks one server to go on from tokens, and remembers what was asked and how it ended."""
 
     def __init__(self, url: str) -> None:
-        self._openai = openai.AsyncOpenAI(
-            base_url=url,
-            api_key="none",
-            max_retries=0,
-            timeout=3600,
-            default_headers=ONE_A_REQUEST,
-        )
+        self._openai = connected(url)
         self._model = ""
         self.sent: list[Sequence[Token]] = []
         self.replies: list[Reply] = []

@@ -64,10 +64,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self.anchor()
 
     def set_reactive(self, reactive: Reactive[Any], value: Any) -> None:
-        """As Textual does, which scrolls to less than nothing what is shorter than its window.
-
-        That drew a short conversation at the bottom, or at the top, as it came.
-        """
+        """As Textual does, but never below zero, so that a short conversation begins at the top."""
         is_place = reactive in {Widget.scroll_y, Widget.scroll_target_y}
         super().set_reactive(reactive, max(0, value) if is_place else value)
 
