@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -66,9 +67,16 @@ class Tmux:
     def wait(self) -> int:
         """Wait until the program ends by itself; returns its exit code.
 
-        tmux calls a pane dead once its terminal is closed, and learns the exit code a moment later.
+        tmux calls a pane dead once its terminal is closed, and learns the exit code a moment later:
+        from a SIGCHLD, which it loses when the program ends while it writes utmp. So it gets more.
         """
-        self._until(lambda: self._told("#{pane_dead_status}") != "")
+        server = psutil.Process(int(self._told("#{pid}")))
+
+        def has_code() -> bool:
+            server.send_signal(signal.SIGCHLD)
+            return self._told("#{pane_dead_status}") != ""
+
+        self._until(has_code)
         return int(self._told("#{pane_dead_status}"))
 
     def _until(self, holds: Callable[[], bool]) -> None:
