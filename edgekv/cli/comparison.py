@@ -9,6 +9,6 @@ import click
 @click.argument("workers", nargs=-1)
 def command(workers: tuple[str, ...]) -> None:
     """Speak frames over stdin and stdout until stdin ends. WORKERS are HOST:PORT."""
-    from edgekv.service.child import compare
+    from edgekv.service.engine_child import compare
 
     compare(workers)

@@ -8,6 +8,6 @@ import click
 @click.command(hidden=True)
 def command() -> None:
     """Render templates from stdin to stdout until stdin ends."""
-    from edgekv.service.render import main
+    from edgekv.service.template_child import main
 
     main()

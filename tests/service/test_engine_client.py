@@ -194,7 +194,7 @@ def test_the_engine_ends_with_its_parent() -> None:
 def test_what_others_print_stays_out_of_the_frames() -> None:
     script = (
         "import os\n"
-        "from edgekv.service.child import _take_stdout\n"
+        "from edgekv.service.engine_child import _take_stdout\n"
         "frames = _take_stdout()\n"
         "print('python prints', flush=True)\n"
         "os.system('echo C prints')\n"

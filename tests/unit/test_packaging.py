@@ -20,7 +20,7 @@ import pytest
 
 from edgekv.cli import serve
 from edgekv.config.settings_file import parse_settings
-from edgekv.service.child import SECONDS_TO_LEAVE
+from edgekv.service.engine_child import SECONDS_TO_LEAVE
 from edgekv.service.engine_client import SECONDS_TO_END
 from tests.conftest import REPOSITORY
 
