@@ -28,6 +28,16 @@ CASES = sorted((Path(__file__).parent.parent / "data" / "grammars").glob("*.json
 REFUSED = {"not", "ref_missing", "ref_remote", "schema_is_string", "self_loop"}
 BORDERLINE = "한국어한국어 é 漢字"
 """Nearly every character is made of several tokens."""
+SAMPLING = SamplingParams.__struct_fields__
+BY_CHANCE: dict[str, object] = {
+    "temperature": 1e12,
+    "top_k": 0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+}
+"""All that a grammar allows is equally likely to the last bit: the random stream alone chooses.
+Two answers to one prompt are computed in batches of different shapes, so their logits differ.
+"""
 
 
 class Asked:
@@ -45,9 +55,7 @@ class Asked:
     def events(self, grammar: Grammar, **options: object) -> list[StreamEvent]:
         """`options` are those of `Submit` and `SamplingParams`."""
         self.backend.compile(grammar)
-        sampling = {
-            k: options.pop(k) for k in ("temperature", "seed", "top_logprobs") & options.keys()
-        }
+        sampling = {name: options.pop(name) for name in SAMPLING if name in options}
         submit = Submit(
             RequestId("a"),
             TextPrompt((Segment("Answer in JSON:", False),)),
@@ -65,6 +73,10 @@ class Asked:
 
 def text_of(events: list[StreamEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, Delta))
+
+
+def tokens_of(events: list[StreamEvent]) -> tuple[Token, ...]:
+    return tuple(token for event in events if isinstance(event, Delta) for token in event.tokens)
 
 
 def end_of(events: list[StreamEvent]) -> Finished:
@@ -117,7 +129,7 @@ def test_an_integer_stays_in_its_range(asked: Asked, seed: int) -> None:
 
 def test_a_seed_gives_the_same_constrained_answer_again(asked: Asked) -> None:
     grammar = Grammar("regex", "[a-z ]{12}")
-    one, again, other = (asked.text(grammar, temperature=1.0, seed=s) for s in (1, 1, 2))
+    one, again, other = (asked.text(grammar, seed=s, **BY_CHANCE) for s in (1, 1, 2))
     assert one == again != other
 
 
@@ -151,19 +163,29 @@ def test_a_limit_inside_a_character_cuts_at_its_border(asked: Asked, limit: int)
 
 
 def test_an_answer_that_ends_with_the_last_token_allowed_is_complete(asked: Asked) -> None:
-    grammar = has(x={"const": BORDERLINE})
-    length = end_of(asked.events(grammar)).num_generated
-    assert end_of(asked.events(grammar, max_tokens=length)).reason is FinishReason.STOP
+    digits = "20261130"
+    grammar, length = Grammar("regex", digits), len(digits)
+    whole = end_of(asked.events(grammar, max_tokens=length))
+    assert whole.num_generated == length, "a digit is a token, so the model has no choice"
+    assert whole.reason is FinishReason.STOP
     assert end_of(asked.events(grammar, max_tokens=length - 1)).reason is FinishReason.LENGTH
 
 
-def test_an_answer_rebuilt_inside_an_object_goes_on_as_it_was(asked: Asked) -> None:
-    grammar = has(name={"type": "string", "maxLength": 8}, n={"type": "integer", "maximum": 99})
-    whole = asked.events(grammar, temperature=1.0, seed=3)
-    tokens = [token for event in whole if isinstance(event, Delta) for token in event.tokens]
-    before = "".join(e.text for e in whole if isinstance(e, Delta) and e.num_tokens <= 4)
-    rest = asked.text(grammar, temperature=1.0, seed=3, generated=tuple(tokens[:4]))
-    assert before + rest == text_of(whole)
+@pytest.mark.parametrize("num_told", [1, 4, 9])
+def test_an_answer_rebuilt_inside_an_object_goes_on_as_it_was(asked: Asked, num_told: int) -> None:
+    grammar = has(x={"const": BORDERLINE})
+    whole = asked.events(grammar)
+    told = tokens_of(whole)[:num_told]
+    before = b"".join(map(asked.vocabulary.piece, told)).decode(errors="ignore")
+    rest = asked.text(grammar, generated=told)
+    assert before + rest == text_of(whole) == f'{{"x":"{BORDERLINE}"}}'
+
+
+def test_a_rebuilt_answer_goes_on_with_its_random_stream(asked: Asked) -> None:
+    grammar = Grammar("regex", "[a-z ]{40}")
+    tokens = tokens_of(asked.events(grammar, seed=3, **BY_CHANCE))
+    rest = asked.events(grammar, seed=3, generated=tokens[:4], **BY_CHANCE)
+    assert tokens[:4] + tokens_of(rest) == tokens
 
 
 def test_log_probabilities_are_those_of_the_model_before_the_grammar(asked: Asked) -> None:
