@@ -42,12 +42,11 @@ async def refusal(case: Case, judge: Judge, run: DryRun) -> DoesNotFit:
 
 
 def known_refusal(case: Case, judge: Judge) -> DoesNotFit:
-    """The refusal where recurrent state alone is too much, so that no dry run was made."""
-    slots = most_frugal_choice(case).slots
-    while slots > 1 and not judge.may_run(most_frugal_choice(with_wish(case, slots=slots))):
-        slots -= 1
+    """The refusal where weights and recurrent state alone are too much, so that no dry run was
+    made.
+    """
     needed = judge.known_bytes(most_frugal_choice(case))
-    return _does_not_fit(case, judge, needed, f"take --slots {slots} or less")
+    return _does_not_fit(case, judge, needed, next(_known_remedies(case, judge, needed)))
 
 
 def _does_not_fit(case: Case, judge: Judge, needed: int, remedy: str) -> DoesNotFit:
@@ -150,8 +149,22 @@ def _other_remedies(case: Case, judge: Judge, run: DryRun) -> Iterator[str]:
     if wish.host_cache_bytes:
         yield "take a smaller --host-cache"
     weights = sum_bytes(line for line in judge.lines(run) if line.label == "weights")
-    room = judge.budget.total_bytes - (needed - weights)
-    if (smaller := smaller_file(case.facts, weights, room)) is not None:
+    yield from _less_model(case, judge, needed, weights)
+
+
+def _known_remedies(case: Case, judge: Judge, needed: int) -> Iterator[str]:
+    """`needed` is not all, for only a dry run would tell the rest."""
+    for slots in range(most_frugal_choice(case).slots - 1, 0, -1):
+        if judge.may_run(most_frugal_choice(with_wish(case, slots=slots))):
+            yield f"take --slots {slots} or less"
+    if case.wish.memory_bytes is not None and needed <= judge.budget.host.free_bytes:
+        yield "give it more --memory"
+    yield from _less_model(case, judge, needed, case.facts.weight_bytes)
+
+
+def _less_model(case: Case, judge: Judge, needed: int, weight_bytes: int) -> Iterator[str]:
+    room = judge.budget.total_bytes - (needed - weight_bytes)
+    if (smaller := smaller_file(case.facts, weight_bytes, room)) is not None:
         yield f"close other programs, or take this model in {smaller}"
     if judge.budget.lent:
         yield "lend more on a worker, or name another: layers move whole"

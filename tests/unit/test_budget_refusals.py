@@ -8,7 +8,16 @@ import pytest
 
 from edgekv.budget.wish import Wish
 from edgekv.errors import DoesNotFit, InvalidValue
-from tests.unit.budget_models import GIB, MIB, graphics, machine, model, plan, with_memory
+from tests.unit.budget_models import (
+    GIB,
+    HYBRID,
+    MIB,
+    graphics,
+    machine,
+    model,
+    plan,
+    with_memory,
+)
 
 
 class TestImpossibleWishes:
@@ -112,6 +121,22 @@ class TestRefusals:
     def test_of_a_file_that_does_not_say_how_it_is_quantised_nothing_is_claimed(self) -> None:
         with pytest.raises(DoesNotFit, match=r"close other programs or take a smaller model\."):
             plan(facts=model(weight_bytes=8 * GIB), host=machine(5 * GIB))
+
+    @pytest.mark.parametrize("wish", [Wish(), Wish(slots=4), with_memory(512 * MIB)])
+    def test_no_number_of_slots_is_named_for_a_recurrent_model_whose_weights_do_not_fit(
+        self, wish: Wish
+    ) -> None:
+        facts = model("qwen35", weight_bytes=2 * GIB, **HYBRID)
+        with pytest.raises(DoesNotFit, match=r"close other programs or take a smaller model\.$"):
+            plan(wish, facts, machine(GIB))
+        facts.metadata["general.file_type"] = "1"
+        with pytest.raises(DoesNotFit, match=r"take this model in Q\d_K\w* \(about"):
+            plan(wish, facts, machine(GIB))
+
+    def test_more_memory_is_named_where_a_given_amount_is_too_little_for_the_weights(self) -> None:
+        facts = model("qwen35", weight_bytes=2 * GIB, **HYBRID)
+        with pytest.raises(DoesNotFit, match=r"give it more --memory\.$"):
+            plan(with_memory(GIB), facts, machine(8 * GIB))
 
     def test_a_refusal_is_one_sentence(self) -> None:
         with pytest.raises(DoesNotFit) as caught:
