@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from edgekv.budget.devices import HOST
 from edgekv.budget.dry_run import DryRun
 from edgekv.budget.formulas import (
@@ -88,7 +90,7 @@ def _scaled(buffer: BufferSize, known: _Sizes, wanted: _Sizes) -> BufferSize:
             size = _compute(buffer.bytes, known, wanted)
         case _:
             size = buffer.bytes
-    return BufferSize(buffer.device, buffer.label, size, buffer.mapped, buffer.buffer_type)
+    return replace(buffer, bytes=size)
 
 
 def _in_proportion(size: int, known: int, wanted: int) -> int:
