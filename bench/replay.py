@@ -2,6 +2,8 @@
 
 The trace is scaled to the model and to the machine: lengths are divided, prefixes stay what they
 are, and the requests come at such a pace that the machine works for the given part of the time.
+Requests that were recorded at one moment come spread until the next one: clocks are rounded, those
+of Mooncake's traces to 3 s, and as bursts whoever happens to be first would decide every figure.
 Steps are measured before and after, in an engine that is planned as the server is. It computes on
 one thread unless told otherwise: what the server's front end and the client take of another core is
 no part of a step, and on two cores two threads would wait for it.
@@ -9,8 +11,11 @@ no part of a step, and on two cores two threads would wait for it.
     python -m bench.replay --model models/SmolLM2-135M-Instruct.Q4_1.gguf \\
         --trace conversation_trace.jsonl
 
-What to look at: `hit_rate_points`, which must be within 2 whatever else the machine does, and the
-four `…_error`, a part of what was measured, within 0.15 where nothing else computes.
+What to look at: `hit_rate_points`, which must be within 2 whatever else the machine does;
+`engine_seconds_error`, which tells how good the prices of steps are, whoever waited for whom; and
+the four `…_error` of latencies, a part of what was measured, within 0.15 where nothing else
+computes. Queues magnify: `predicted_…_between` says what the prediction would be if the machine
+were 3 % faster or slower, which it may be without anybody's doing.
 """
 
 from __future__ import annotations
@@ -18,9 +23,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import msgspec
@@ -36,7 +42,7 @@ from edgekv.core.request import Token
 from edgekv.service.measuring import ALONE
 from edgekv.service.step_times import StepMeasurement
 from edgekv.service.worker import Worker
-from edgekv.traffic.advice import outcome, percentile
+from edgekv.traffic.advice import outcome_of, percentile
 from edgekv.traffic.room import Room, room_of
 from edgekv.traffic.simulation import simulate
 from edgekv.traffic.step_time import StepTime, Work, fitted
@@ -49,6 +55,25 @@ different tokens."""
 WARM_UP_TOKENS = 64
 FEWEST = 20
 """Requests: fewer have no 95th percentile."""
+SPEEDS = (0.97, 1.0, 1.03)
+LATENCIES = ("first_token_p50", "first_token_p95", "total_p50", "total_p95")
+
+
+def spread(trace: Trace) -> Trace:
+    """Requests of one moment come evenly from then until the next moment of which there are some;
+    those of the last one in as much time as those before them.
+    """
+    at_once = [tuple(group) for _, group in groupby(trace.requests, lambda r: r.arrival_seconds)]
+    starts = [group[0].arrival_seconds for group in at_once]
+    gaps = [later - sooner for sooner, later in pairwise(starts)]
+    gaps.append(gaps[-1] if gaps else 0.0)
+    return Trace(
+        tuple(
+            replace(request, arrival_seconds=request.arrival_seconds + gap * place / len(group))
+            for group, gap in zip(at_once, gaps, strict=True)
+            for place, request in enumerate(group)
+        )
+    )
 
 
 def paced(trace: Trace, room: Room, step_time: StepTime, busy: float, seconds: float) -> Trace:
@@ -60,13 +85,14 @@ def paced(trace: Trace, room: Room, step_time: StepTime, busy: float, seconds: f
     return part.faster(part.seconds / (work / busy))
 
 
-async def replay(url: str, trace: Trace) -> dict[str, float]:
-    async with aclosing(TokenClient(url)) as client:
+async def replay(server: Server, trace: Trace) -> dict[str, float]:
+    async with aclosing(TokenClient(server.url)) as client:
         # The first step of an engine finds its weights on disk, and no prediction knows of that.
         # From the last word down, as no prompt of a trace begins.
         await client.ask([Token(FIRST_WORD + PRIME - n) for n in range(1, WARM_UP_TOKENS)], 2)
-    replayed = Replay(trace, PRIME)
-    await replayed.run(url)
+    replayed, before = Replay(trace, PRIME), engine_seconds(server)
+    await replayed.run(server.url)
+    after = engine_seconds(server)
     figures = replayed.figures()
     if figures["finished"] != len(trace.requests):
         raise SystemExit(f"not every request was answered: {figures['errors']}")
@@ -75,11 +101,26 @@ async def replay(url: str, trace: Trace) -> dict[str, float]:
     totals = [reply.total_seconds for reply in replies]
     return {
         "hit_rate": sum(r.cached for r in replies) / sum(r.usage.prompt_tokens for r in replies),
+        "engine_seconds": after - before,
         "first_token_p50": percentile(firsts, 50),
         "first_token_p95": percentile(firsts, 95),
         "total_p50": percentile(totals, 50),
         "total_p95": percentile(totals, 95),
     }
+
+
+def engine_seconds(server: Server) -> float:
+    """Of processor, since it started."""
+    engine = server.engine()
+    if engine is None:
+        raise SystemExit("the engine died")
+    times = engine.cpu_times()
+    return float(times.user + times.system)
+
+
+def prediction(trace: Trace, room: Room, step_time: StepTime, threads: int) -> dict[str, float]:
+    run = simulate(trace, room, step_time)
+    return asdict(outcome_of(run)) | {"engine_seconds": run.busy_seconds * threads}
 
 
 async def measured_steps(model: str, wish: Wish) -> tuple[Choice, list[tuple[Work, float]]]:
@@ -103,8 +144,17 @@ def compared(predicted: Mapping[str, float], real: Mapping[str, float]) -> dict[
     for key, value in real.items():
         found[key], found[f"predicted_{key}"] = round(value, 4), round(predicted[key], 4)
     found["hit_rate_points"] = round(100 * (predicted["hit_rate"] - real["hit_rate"]), 2)
-    for key in ("first_token_p50", "first_token_p95", "total_p50", "total_p95"):
+    for key in ("engine_seconds", *LATENCIES):
         found[f"{key}_error"] = round(predicted[key] / real[key] - 1, 3)
+    return found
+
+
+def between(predictions: Sequence[Mapping[str, float]]) -> dict[str, object]:
+    """The lowest and the highest of each latency."""
+    found: dict[str, object] = {}
+    for key in LATENCIES:
+        values = [predicted[key] for predicted in predictions]
+        found[f"predicted_{key}_between"] = [round(min(values), 4), round(max(values), 4)]
     return found
 
 
@@ -142,7 +192,7 @@ def main() -> None:
         *("--flash-attention", options.flash_attention),
     ]
     choice, measured = asyncio.run(measured_steps(options.model, wish))
-    whole = shortened(read_trace(options.trace), options.shorter)
+    whole = shortened(spread(read_trace(options.trace)), options.shorter)
     fitting = whole.no_longer_than(choice.context_length)
     with edgekv(options.model, *pool, "--disk-cache", "0") as server:
         plan = plan_of(server)
@@ -151,16 +201,20 @@ def main() -> None:
         room = room_of(plan)
         first = Trace(fitting.requests[: options.requests])
         trace = paced(first, room, fitted(measured), options.busy, options.seconds)
-        real = asyncio.run(replay(server.url, trace))
+        real = asyncio.run(replay(server, trace))
     measured += asyncio.run(measured_steps(options.model, wish))[1]
     step_time = fitted(measured)
-    predicted = asdict(outcome(trace, room, step_time))
+    by_speed = [
+        prediction(trace, room, step_time.times(speed), options.threads) for speed in SPEEDS
+    ]
+    predicted = by_speed[SPEEDS.index(1.0)]
     result: dict[str, object] = {
         "trace": options.trace.name,
         "requests": len(trace.requests),
         "seconds": round(trace.seconds, 1),
         "predicted_busy": round(predicted["busy"], 3),
         **compared(predicted, real),
+        **between(by_speed),
         "step_seconds": asdict(step_time),
     }
     report("replay", options.model, result)

@@ -156,10 +156,10 @@ def times_over(trace: Trace, room: Room, step_time: StepTime, first_token_goal: 
 
 
 def outcome(trace: Trace, room: Room, step_time: StepTime) -> Outcome:
-    return _outcome(simulate(trace, room, step_time))
+    return outcome_of(simulate(trace, room, step_time))
 
 
-def _outcome(run: Run) -> Outcome:
+def outcome_of(run: Run) -> Outcome:
     first = [answer.first_token for answer in run.answered]
     total = [answer.total for answer in run.answered]
     return Outcome(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.replay import paced
+from bench.replay import LATENCIES, between, compared, paced, prediction, spread
 from bench.shortening import shortened
 from edgekv.traffic.room import Room
 from edgekv.traffic.simulation import simulate
@@ -46,3 +46,34 @@ def test_as_many_requests_are_sent_as_there_is_time_for() -> None:
     work = simulate(whole.apart(), ROOM, STEPS).busy_seconds
     trace = paced(whole, ROOM, STEPS, busy=0.5, seconds=work * 0.75 / 0.5)
     assert len(trace.requests) == 30
+
+
+def at(*moments: float) -> Trace:
+    return Trace(tuple(Traced(n, moment, Row(0, 10, 1)) for n, moment in enumerate(moments)))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "sent"),
+    [
+        ((0, 0, 0, 3, 6, 6), (0, 1, 2, 3, 6, 7.5)),
+        ((0, 1, 2), (0, 1, 2)),
+        ((0, 0), (0, 0)),
+    ],
+)
+def test_requests_of_one_moment_come_evenly_until_the_next(
+    recorded: tuple[float, ...], sent: tuple[float, ...]
+) -> None:
+    requests = spread(at(*recorded)).requests
+    assert tuple(request.arrival_seconds for request in requests) == sent
+    assert [request.number for request in requests] == list(range(len(recorded)))
+
+
+def test_a_prediction_is_held_against_what_was_measured_and_against_other_speeds() -> None:
+    trace = shortened(LONG, 8).apart()
+    slow, real = (prediction(trace, ROOM, STEPS.times(factor), threads=1) for factor in (2, 1))
+    found = compared(slow, {key: real[key] for key in ("hit_rate", "engine_seconds", *LATENCIES)})
+    assert found["hit_rate_points"] == 0
+    assert found["engine_seconds_error"] == found["total_p50_error"] == 1
+    lowest, highest = real["total_p50"], slow["total_p50"]
+    expected = [round(lowest, 4), round(highest, 4)]
+    assert between([slow, real])["predicted_total_p50_between"] == expected
