@@ -6,56 +6,36 @@ import asyncio
 import time
 
 from textual.app import ComposeResult
-from textual.theme import Theme
 from textual.timer import Timer
-from textual.widgets import Static
 
 from edgekv.tui.line import Line
-from edgekv.tui.markdown import GrowingMarkdown, StandingMarkdown, code_in, code_theme, cut_settled
+from edgekv.tui.markdown import code_in
+from edgekv.tui.prose import Prose
 from edgekv.tui.spoken import Spoken
 from edgekv.tui.thought import ThoughtLine
-from edgekv.tui.visible import visible
 
 SECONDS_BETWEEN_DRAWS = 0.1
 """Every draw takes processor time away from the engine, which shares the machine."""
 RESTS = 6
 """How many times as long as a draw took there is none: it may take a seventh of a processor."""
-MOST_GROWING = 2000
-"""Characters. A growing text costs more with each of them, so what is settled stands still."""
-
-
-class Standing(Static):
-    """Markdown that does not change any more: one widget, drawn once for a width and a theme."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = text
-
-    def on_mount(self) -> None:
-        self._draw(self.app.current_theme)
-        self.app.theme_changed_signal.subscribe(self, self._draw)
-
-    def action_copy_code(self, number: int) -> None:
-        self.app.copy_to_clipboard(code_in(self._text)[number])
-        self.notify("Copied the code", timeout=2)
-
-    def _draw(self, theme: Theme) -> None:
-        self.update(StandingMarkdown(self._text, code_theme(theme.ansi, theme.dark)))
+MOST_AT_ONCE = 2000
+"""Characters that are drawn together, so that what comes in a flood is drawn in several steps."""
 
 
 class Answer(Spoken):
-    """What was thought, text that stands, text that grows, and figures."""
+    """What was thought, the text, and figures."""
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, text: str | None = None) -> None:
+        """Without a `text` it grows."""
         super().__init__(position)
-        self.text = ""
+        self.text = text or ""
         """The exact text once it is finished."""
         self._pending = ""
         self._words = ""
-        self._has_gaps = False
         self._rest_until = 0.0
+        self._is_growing = text is None
         self._thought = ThoughtLine()
-        self._growing: GrowingMarkdown | None = GrowingMarkdown()
+        self._prose = Prose(self.text)
         self._figures = Line("", classes="figures")
         self._drawing = asyncio.Lock()
         self._timer: Timer | None = None
@@ -63,20 +43,20 @@ class Answer(Spoken):
     @classmethod
     def finished(cls, position: int, text: str, thought: str, figures: str) -> Answer:
         """One that was written before."""
-        answer = cls(position)
-        answer.text, answer._growing, answer._words = text, None, figures
+        answer = cls(position, text)
+        answer._words = figures
         answer._thought.end(thought)
         return answer
 
     def compose(self) -> ComposeResult:
-        if self._thought.has_words or self._growing is not None:
+        if self._thought.has_words or self._is_growing:
             yield self._thought
-        yield self._growing if self._growing is not None else Standing(self.text)
+        yield self._prose
         yield self._figures
 
     def on_mount(self) -> None:
         self._figures.show(self._words)
-        if self._growing is not None:
+        if self._is_growing:
             self._timer = self.set_interval(SECONDS_BETWEEN_DRAWS, self._draw)
 
     def grow(self, text: str, figures: str, thought: str = "") -> None:
@@ -88,20 +68,16 @@ class Answer(Spoken):
     async def finish(self, text: str, figures: str, thought: str = "") -> None:
         """Stand still with the whole text."""
         await self.stop_drawing()
-        self.text = text
-        assert self._growing is not None
-        with self.app.batch_update():
-            if self._has_gaps:
-                await self.query_children(Standing).remove()
-                rest = text
-            else:
-                rest = self._growing.source + visible(self._pending)
-            await self._growing.remove()
-            await self.mount(Standing(rest), before=self._figures)
-            if not thought:
-                await self._thought.remove()
+        self.text, self._is_growing = text, False
+        await self._prose.end(text)
         self._thought.end(thought)
+        if not thought:
+            await self._thought.remove()
         self._figures.show(figures)
+
+    async def prepare(self, width: int) -> None:
+        """Draw the text for a transcript of so many columns before it is laid out."""
+        await self._prose.prepare(width)
 
     async def stop_drawing(self) -> None:
         """What is half drawn is finished first; nothing is drawn afterwards."""
@@ -118,15 +94,13 @@ class Answer(Spoken):
     async def _draw(self) -> None:
         async with self._drawing:
             began = time.monotonic()
-            if began < self._rest_until or self._growing is None:
+            if began < self._rest_until:
                 return
             self._figures.show(self._words)
             self._thought.draw()
-            text, self._pending = self._pending[:MOST_GROWING], self._pending[MOST_GROWING:]
+            text, self._pending = self._pending[:MOST_AT_ONCE], self._pending[MOST_AT_ONCE:]
             if text:
-                await self._growing.append(visible(text))
-            if len(self._growing.source) > MOST_GROWING:
-                await self._settle()
+                await self._prose.grow(text)
             self._rest_after(began)
             self.call_after_refresh(self._rest_after, began)
 
@@ -134,15 +108,3 @@ class Answer(Spoken):
         """Rest once from what has been done so far, and again when it is on the screen."""
         now = time.monotonic()
         self._rest_until = now + RESTS * (now - began)
-
-    async def _settle(self) -> None:
-        assert self._growing is not None
-        cut = cut_settled(self._growing.source)
-        if cut.settled:
-            self._has_gaps |= cut.leaves_gap
-            with self.app.batch_update():
-                await self._growing.remove()
-                await self.mount(Standing(cut.settled), before=self._figures)
-                self._growing = GrowingMarkdown()
-                await self.mount(self._growing, before=self._figures)
-                await self._growing.append(cut.rest)

@@ -17,7 +17,6 @@ from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.theme import Theme
 
 from edgekv.config.spelling import nearest
 from edgekv.errors import EdgeKVError, SettingsError
@@ -38,7 +37,6 @@ from edgekv.tui.theme import (
     OWN_THEMES,
     TERMINAL_DARK,
     extra_variables,
-    markdown_styles,
 )
 
 SECONDS_TO_EXIT = 5.0
@@ -118,8 +116,6 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         return self.chat
 
     def on_mount(self) -> None:
-        self.theme_changed_signal.subscribe(self, self._colour_markdown)
-        self._colour_markdown(self.current_theme)
         self._end_on(signal.SIGTERM, signal.SIGINT)
         if hasattr(signal, "SIGHUP"):
             self._end_on(signal.SIGHUP)
@@ -178,9 +174,6 @@ class ChatApp(App[EdgeKVError], inherit_bindings=False):
         if name != shown and name in self._views:
             self._view = name
             self.push_screen(self._views[name]())
-
-    def _colour_markdown(self, theme: Theme) -> None:
-        self.console.push_theme(markdown_styles(self.theme_variables, theme.ansi))
 
     def _end_on(self, *signals: signal.Signals) -> None:
         """Leave the terminal as it was found when another program ends this one."""

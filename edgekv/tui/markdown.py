@@ -1,9 +1,4 @@
-"""Markdown in two shapes that look alike: one that grows, and one that stands.
-
-Textual's Markdown widget can be appended to but is a widget per block, and a conversation of
-them makes every frame slow. So only the end of the answer being written is one of them; what
-will not change any more is one Rich renderable in one widget.
-"""
+"""Markdown as models write it: what it looks like, and which part of it is settled."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich import box
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.markdown import (
     CodeBlock,
     Heading,
@@ -32,9 +27,6 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Span, Text
-from textual.content import Content
-from textual.widgets import Markdown
-from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
 from edgekv.tui.maths import keep_formulas
 from edgekv.tui.visible import visible
@@ -104,7 +96,7 @@ def code_in(text: str) -> tuple[str, ...]:
 
 
 def highlighted(code: str, language: str, theme: str) -> Text:
-    """Code in the colours of a Pygments style, whose background is left to the widget."""
+    """Code in the colours of a Pygments style, without its background."""
     text = Syntax("", language or "text", theme=theme).highlight(code)
     text.rstrip()
     text.style, text.no_wrap, text.overflow = "", False, "fold"
@@ -115,25 +107,6 @@ def highlighted(code: str, language: str, theme: str) -> Text:
 def _foreground(style: str | Style) -> Style:
     assert isinstance(style, Style)
     return Style(color=style.color, bold=style.bold, italic=style.italic)
-
-
-class _Fence(MarkdownFence):
-    """Code in the colours that `StandingMarkdown` gives it."""
-
-    @classmethod
-    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
-        return Content.from_rich_text(highlighted(code, language, code_theme(ansi, dark)))
-
-
-class GrowingMarkdown(Markdown):
-    """An answer while it is being written."""
-
-    def __init__(self) -> None:
-        super().__init__(parser_factory=parser, open_links=False)
-        self.BULLETS = ["• "]
-
-    def get_block_class(self, block_name: str) -> type[MarkdownBlock]:
-        return _Fence if block_name in CODE else super().get_block_class(block_name)
 
 
 class _StandingHeading(Heading):
@@ -205,7 +178,7 @@ class _StandingTable(TableElement):
 
 
 class StandingMarkdown(RichMarkdown):
-    """A finished answer as one renderable, drawn once for each width."""
+    """A text, or whole blocks of one, as one renderable."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **RichMarkdown.elements,
@@ -219,18 +192,12 @@ class StandingMarkdown(RichMarkdown):
         "table_open": _StandingTable,
     }
 
-    def __init__(self, text: str, code_theme: str) -> None:
+    def __init__(self, text: str, code_theme: str, num_code_before: int = 0) -> None:
+        """`num_code_before`: pieces of code that stand before this text."""
         # A link shows its address: one that hides it could lead anywhere.
         super().__init__("", code_theme=code_theme, hyperlinks=False)
         self.parsed = parser().parse(visible(text))
-        for number, token in enumerate(token for token in self.parsed if token.type in CODE):
+        pieces = [token for token in self.parsed if token.type in CODE]
+        for number, token in enumerate(pieces, start=num_code_before):
             token.meta["number"] = number
-        self._width = 0
-        self._segments: list[RenderableType | Segment] = []
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # Textual asks for the height and then for the lines; a long answer takes a while to draw.
-        if self._width != options.max_width:
-            self._width = options.max_width
-            self._segments = list(super().__rich_console__(console, options))
-        return self._segments
+        self.code = tuple(token.content for token in pieces)
