@@ -3,9 +3,10 @@
     python packaging/check_bundle.py dist/edgekv-….tar.xz --model models/STARTER.gguf
 
 Unpacks the archive, looks at what it holds, and runs it moved, read-only, without an environment,
-as another user, in a root of its own with no Python and no shell in it, and as on an old
-processor. `--onefile` tries the one file, too. Prints one line a check; the first that fails ends
-it. What this system does not permit, or has no tool for, is said and left out.
+as another user, in a root of its own with no Python and no shell in it, as on an old processor,
+and with every variant that this processor runs. `--onefile` tries the one file, too. Prints one
+line a check; the first that fails ends it. What this system does not permit, or has no tool for,
+is said and left out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import signal
 import socket
@@ -36,7 +38,8 @@ SECONDS_TO_END = 60
 """For a busy machine; a kill takes none of them."""
 STRANGER = 4242
 """No user has this number, so nothing knows of a home."""
-OLDEST = "libggml-cpu-sse42.so"
+OLDEST_VARIANT = {"x86_64": "sse42", "aarch64": "armv8.0_1"}
+OLDEST = f"libggml-cpu-{OLDEST_VARIANT[platform.machine()]}.so"
 
 
 def main() -> None:
@@ -63,6 +66,7 @@ def check_folder(folder: Path, model: Path, work: Path) -> None:
     if is_portable(folder):
         foreign_library_does_not_win(program, work)
         old_processor_is_enough(program, model, work)
+        every_variant_answers(folder, model)
     else:
         left_out("LD_LIBRARY_PATH and old processors: its llama.cpp is that of this environment")
 
@@ -163,10 +167,27 @@ def old_processor_is_enough(program: Path, model: Path, work: Path) -> None:
     if prefix is None:
         left_out(f"an old processor: needs {old_processor.EMULATOR} and Linux 6.7")
         return
-    loaded = json.loads(run([*prefix, str(program)], "library"))["loaded"]
-    assert OLDEST in {Path(path).name for path in loaded}, loaded
+    assert variant([*prefix, str(program)]) == OLDEST
     assert run([*prefix, str(program)], "chat", str(model), said=b"Name one colour.").strip()
     done(f"answers on an emulated {old_processor.PROCESSOR}, with {OLDEST}")
+
+
+def every_variant_answers(folder: Path, model: Path) -> None:
+    """From the best for this processor down to the oldest. Each is removed once it has answered."""
+    command = [str(folder / "edgekv")]
+    answered = [""]
+    while answered[-1] != OLDEST:
+        answered.append(variant(command))
+        assert run(command, "chat", str(model), said=b"Name one colour.").strip()
+        folder.joinpath("_internal/llama_cpp/lib", answered[-1]).unlink()
+        done(f"answers with {answered[-1]}")
+
+
+def variant(command: Sequence[str]) -> str:
+    """The library with this processor's code that was loaded."""
+    loaded = json.loads(run(command, "library"))["loaded"]
+    (name,) = (Path(path).name for path in loaded if "libggml-cpu-" in path)
+    return name
 
 
 def use(command: Sequence[str], model: str) -> None:
