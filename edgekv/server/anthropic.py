@@ -25,9 +25,10 @@ from edgekv.server.anthropic_request import (
     thinks_in,
     use_of,
 )
+from edgekv.server.bodies import body_of
 from edgekv.server.errors import json_response
 from edgekv.server.schema import parse
-from edgekv.server.served import ServedModel, Timing, body_of, new_id
+from edgekv.server.served import ServedModel, Timing, new_id
 from edgekv.server.sse import NAMED_EVENTS, EventStream, while_connected
 from edgekv.server.turn import Ended, Spoken, TurnEvent
 from edgekv.service.pieces import Called, Piece, Said, Thought

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from edgekv.errors import EdgeKVError
 from edgekv.server.api import Api
+from edgekv.server.bodies import Bodies
 from edgekv.server.door import Door, Doorkeeper
 from edgekv.server.errors import http_error_response, internal_error_response
 from edgekv.server.guard import Access, Guard, Lock, check_key, check_site
@@ -53,6 +54,7 @@ def create_app(
             *([cors] if access.origins else []),
             Middleware(Guard, check_key(lock or Lock(access.api_key))),
             Middleware(Doorkeeper, door or Door()),
+            Middleware(Bodies),
         ],
         exception_handlers={
             EdgeKVError: edgekv_error,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -13,14 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from edgekv.core.events import ErrorInfo, Failed
+from edgekv.core.events import AnswerStream, ErrorInfo, Failed
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId
 from edgekv.errors import EdgeKVError, InvalidValue
+from edgekv.server.bodies import body_of
 from edgekv.server.errors import json_response
-from edgekv.server.served import ServedModel, body_of
+from edgekv.server.served import ServedModel
 from edgekv.server.sse import EventStream, StreamForm, event
-from edgekv.service.attach_frames import VERSION, Ask, Card, Split, SplitUp, Told
+from edgekv.service.attach_frames import VERSION, Ask, Card, Split, SplitUp
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class AttachedTerminals:
         answer = self._answer(submit, arrived)
         return EventStream(answer, self._model.count, StreamForm(event, failure, b""))
 
-    async def _answer(self, submit: Submit, arrived: float) -> AsyncGenerator[Told]:
+    async def _answer(self, submit: Submit, arrived: float) -> AnswerStream:
         self._open.add(submit.request_id)
         events = self._model.metrics.watch(self._model.worker.stream(submit), arrived)
         try:

@@ -14,13 +14,14 @@ from edgekv.core.frames import Submit
 from edgekv.core.plan import ModelFacts
 from edgekv.core.request import Priority, Prompt, TextPrompt
 from edgekv.server.answers import AnswerWriter
+from edgekv.server.bodies import body_of, check_copies
 from edgekv.server.chat_answers import ChatShape
 from edgekv.server.chat_request import ChatRequest
 from edgekv.server.completion_request import CompletionRequest
 from edgekv.server.errors import json_response
 from edgekv.server.messages import to_messages
 from edgekv.server.schema import Generation, parse
-from edgekv.server.served import ServedModel, Timing, body_of, check_copies, new_id
+from edgekv.server.served import ServedModel, Timing, new_id
 from edgekv.server.sse import EventStream, while_connected
 from edgekv.server.text_answers import TextShape
 from edgekv.service.infill import infill_prompt

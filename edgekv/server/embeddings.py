@@ -15,10 +15,11 @@ from starlette.routing import Route
 
 from edgekv.core.request import Prompt, Segment, TextPrompt, Token
 from edgekv.errors import InvalidValue
+from edgekv.server.bodies import body_of
 from edgekv.server.completion_request import prompts_of
 from edgekv.server.errors import json_response
 from edgekv.server.schema import Neutral, parse
-from edgekv.server.served import ServedModel, body_of
+from edgekv.server.served import ServedModel
 from edgekv.server.sse import while_connected
 
 MOST_TEXTS = 2048

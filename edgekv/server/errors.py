@@ -55,6 +55,7 @@ HTTP_CODES = {
     404: "not_found",
     405: "method_not_allowed",
     413: "body_too_large",
+    429: "overloaded",
     501: "not_implemented",
 }
 """Codes of what the protocol itself refuses."""

@@ -14,11 +14,12 @@ from starlette.routing import Route
 
 from edgekv.core.request import Segment, Token
 from edgekv.errors import NotReady
+from edgekv.server.bodies import body_of
 from edgekv.server.chat_request import ChatRequest
 from edgekv.server.errors import json_response
 from edgekv.server.messages import to_messages
 from edgekv.server.schema import Neutral, TokenId, parse
-from edgekv.server.served import ServedModel, body_of
+from edgekv.server.served import ServedModel
 from edgekv.service.worker import LoadStep, State
 
 

@@ -13,12 +13,13 @@ from starlette.routing import Route
 
 from edgekv.core.frames import Submit
 from edgekv.core.request import Priority
+from edgekv.server.bodies import body_of
 from edgekv.server.errors import json_response
 from edgekv.server.response_store import ResponseStore, StoredResponse
 from edgekv.server.response_writer import ResponseWriter
 from edgekv.server.responses_request import ResponsesRequest
 from edgekv.server.schema import parse
-from edgekv.server.served import ServedModel, Timing, body_of, new_id
+from edgekv.server.served import ServedModel, Timing, new_id
 from edgekv.server.sse import NAMED_EVENTS, EventStream, while_connected
 from edgekv.service.messages import Message
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec.structs import replace
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 
 from edgekv.core.frames import Submit
 from edgekv.core.plan import ModelFacts
@@ -37,7 +36,6 @@ from edgekv.service.pieces import AnswerReader, PlainReader
 from edgekv.service.tools import ForcedCallReader
 from edgekv.service.worker import State, Worker
 
-BODY_LIMIT_BYTES = 16 * 1024 * 1024
 ANY_NAME = "local"
 """A client that does not care what the model is called may ask for this."""
 
@@ -210,34 +208,3 @@ class ServedModel:
 
 def new_id() -> RequestId:
     return RequestId(uuid.uuid4().hex)
-
-
-async def body_of(request: Request) -> bytes:
-    """Raises `HTTPException` 413 before more than the limit is in memory, and before anything is
-    for a body that is announced to be larger.
-    """
-    _check_length(int(request.headers.get("content-length", 0)))
-    parts: list[bytes] = []
-    length = 0
-    async for part in request.stream():
-        length += len(part)
-        _check_length(length)
-        parts.append(part)
-    return b"".join(parts)
-
-
-def check_copies(body: bytes, count: int) -> None:
-    """Raise `HTTPException` 413 for more answers than may be asked for with such a body: each is a
-    request of its own to the engine.
-    """
-    if len(body) * count > BODY_LIMIT_BYTES:
-        raise HTTPException(
-            413,
-            f"A body may have {BODY_LIMIT_BYTES} bytes for all its {count} answers together; "
-            "send less, or ask for fewer answers.",
-        )
-
-
-def _check_length(num_bytes: int) -> None:
-    if num_bytes > BODY_LIMIT_BYTES:
-        raise HTTPException(413, f"A body may have {BODY_LIMIT_BYTES} bytes; send less.")

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from edgekv.server.bodies import BODIES_LIMIT_BYTES, BODY_LIMIT_BYTES, UNCOUNTED_BYTES
 from edgekv.server.chat_request import ChatRequest
 from edgekv.server.completion_request import CompletionRequest
 from edgekv.server.errors import HTTP_CODES, STATUS
 from edgekv.server.schema import IGNORED, NEUTRAL
-from edgekv.server.served import BODY_LIMIT_BYTES
 from edgekv.server.sse import HEARTBEAT_SECONDS
 from edgekv.service.template_frames import MEMORY_LIMIT_BYTES
 from edgekv.service.templates import SECONDS_TO_RENDER
@@ -42,6 +42,10 @@ def test_every_error_is_documented() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert f"more than {BODY_LIMIT_BYTES // 2**20} MiB" in PAGE
+    assert (
+        f"more than {BODIES_LIMIT_BYTES // 2**20} MiB, without the first "
+        f"{UNCOUNTED_BYTES // 1024} KiB of each"
+    ) in PAGE
     assert f"every {HEARTBEAT_SECONDS:g} seconds" in PAGE
     assert f"time ({SECONDS_TO_RENDER:g} seconds), memory ({MEMORY_LIMIT_BYTES // 2**20} MiB)" in (
         IN_ONE_LINE

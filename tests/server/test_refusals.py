@@ -9,13 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from edgekv.core.events import Started
+from edgekv.core.events import AnswerStream, Started
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId
 from edgekv.errors import Overloaded
-from edgekv.server import completions, served
+from edgekv.server import bodies, completions
 from edgekv.server.schema import IGNORED, NEUTRAL
-from edgekv.server.turn import WorkerEvent
 from edgekv.service.worker import State, Worker
 
 pytestmark = pytest.mark.anyio
@@ -206,7 +205,7 @@ async def test_messages_must_be_there(client: httpx.AsyncClient) -> None:
 async def test_a_body_over_the_limit_is_refused(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "BODY_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(bodies, "BODY_LIMIT_BYTES", 1000)
     error = await refusal(client, {"messages": HI, "user": "x" * 1000}, status=413)
     assert error["code"] == "body_too_large"
 
@@ -218,7 +217,7 @@ async def test_a_body_that_is_announced_to_be_too_large_is_not_read(
         pytest.fail("it was read")
         yield b""
 
-    headers = {"Content-Length": str(served.BODY_LIMIT_BYTES + 1)}
+    headers = {"Content-Length": str(bodies.BODY_LIMIT_BYTES + 1)}
     answer = await client.post(CHAT, content=body(), headers=headers)
     assert error_of(answer, 413)["code"] == "body_too_large"
 
@@ -226,7 +225,7 @@ async def test_a_body_that_is_announced_to_be_too_large_is_not_read(
 async def test_a_body_counts_once_for_each_of_its_answers(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "BODY_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(bodies, "BODY_LIMIT_BYTES", 1000)
     body = {"messages": HI, "user": "x" * 200, "n": 3}
     assert (await client.post(CHAT, json=body)).status_code == 200
     error = await refusal(client, {**body, "n": 4}, status=413)
@@ -274,7 +273,7 @@ async def test_a_mistake_of_our_own_is_said_without_its_details(
 async def test_a_full_queue_is_said_with_the_wait(
     client: httpx.AsyncClient, worker: Worker, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    async def turn_away(_: Submit) -> AsyncGenerator[WorkerEvent]:
+    async def turn_away(_: Submit) -> AnswerStream:
         if worker.state is State.READY:
             raise Overloaded(num_waiting=9)
         yield Started(RequestId(""), 0, 0)  # only a yield makes it a generator
