@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -94,4 +95,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 EngineEvent: TypeAlias = Started | Sampled | Finished | Failed
-StreamEvent: TypeAlias = Started | Delta | Finished | Failed
+AnswerEvent: TypeAlias = Started | Delta | Finished
+"""What is heard of an answer by whoever asked for it; a `Failed` reaches them as its error."""
+StreamEvent: TypeAlias = AnswerEvent | Failed
+AnswerStream: TypeAlias = AsyncGenerator[AnswerEvent]

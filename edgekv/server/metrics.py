@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter as Tally
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from edgekv.core.events import Delta, Finished
+from edgekv.core.events import AnswerStream, Delta, Finished
 from edgekv.core.plan import BufferSize, CostLine
 from edgekv.errors import Overloaded
 from edgekv.server.load_metrics import load_families
 from edgekv.server.memory_metrics import memory_families
-from edgekv.server.turn import WorkerEvent
 from edgekv.service.load_watch import LoadWatch
 from edgekv.service.worker import Worker
 
@@ -57,9 +56,7 @@ class Metrics:
     def count(self, outcome: str) -> None:
         self._requests.labels(outcome).inc()
 
-    async def watch(
-        self, events: AsyncGenerator[WorkerEvent], arrived: float
-    ) -> AsyncGenerator[WorkerEvent]:
+    async def watch(self, events: AnswerStream, arrived: float) -> AnswerStream:
         """The same events, measured. `arrived` is a `time.monotonic()`.
 
         A request that fails is not counted here but where its error is answered.

@@ -9,11 +9,10 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from edgekv.core.events import Delta, Finished, FinishReason, Started, TokenLogprob
+from edgekv.core.events import AnswerStream, Delta, Finished, FinishReason, Started, TokenLogprob
 from edgekv.errors import EdgeKVError, NotReady
 from edgekv.service.pieces import AnswerReader, Called, Piece
 
-WorkerEvent: TypeAlias = Started | Delta | Finished
 EndOfTurn: TypeAlias = Literal["stop", "length", "tool_calls"]
 
 T = TypeVar("T")
@@ -36,7 +35,7 @@ TurnEvent: TypeAlias = Started | Spoken | Ended
 
 
 async def turn(
-    events: AsyncGenerator[WorkerEvent], reader: AnswerReader, *, one_call: bool = False
+    events: AnswerStream, reader: AnswerReader, *, one_call: bool = False
 ) -> AsyncGenerator[TurnEvent]:
     """`Started`, `Spoken` …, `Ended`. With `one_call` the answer ends behind its first call."""
     has_called = False

@@ -7,13 +7,13 @@ Between versions this may change without notice, unlike the rest of what a serve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from edgekv.config.settings import SamplingSettings
-from edgekv.core.events import Delta, Failed, Finished, Started
+from edgekv.core.events import StreamEvent
 from edgekv.core.frames import Submit
 from edgekv.core.plan import ModelFacts
 from edgekv.core.request import Priority, RequestId, Segment, TextPrompt, Token
@@ -76,5 +76,4 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-Told: TypeAlias = Started | Delta | Finished | Failed
-decode_told: Callable[[bytes], Told] = msgspec.json.Decoder(Told).decode
+decode_event: Callable[[bytes], StreamEvent] = msgspec.json.Decoder(StreamEvent).decode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -13,12 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from edgekv.budget.wish import Wish
-from edgekv.core.events import Delta, Failed, Finished, Started
+from edgekv.core.events import AnswerStream, Failed, Finished
 from edgekv.core.frames import Inspection, Snapshot, Submit
 from edgekv.core.plan import Choice, MemoryPlan, ModelFacts
 from edgekv.core.request import RequestId, Segment, Token
 from edgekv.errors import EdgeKVError, NotReady, Unavailable, restore
-from edgekv.service.attach_frames import ID_PREFIX, VERSION, Ask, Card, Split, SplitUp, decode_told
+from edgekv.service.attach_frames import ID_PREFIX, VERSION, Ask, Card, Split, SplitUp, decode_event
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep, State
 
@@ -95,7 +95,7 @@ class AttachedWorker:
         self._looking = asyncio.create_task(self._look())
         on_progress(LoadStep(State.READY))
 
-    async def stream(self, submit: Submit) -> AsyncGenerator[Started | Delta | Finished]:
+    async def stream(self, submit: Submit) -> AnswerStream:
         """As `Worker.stream`; raises `Unavailable` if the server is gone."""
         ask = msgspec.json.encode(Ask.of(submit))
         own_id = RequestId(ID_PREFIX + submit.request_id)
@@ -108,7 +108,7 @@ class AttachedWorker:
                 async for line in answer.aiter_lines():
                     if not line.startswith("data: "):
                         continue
-                    told = decode_told(line.removeprefix("data: ").encode())
+                    told = decode_event(line.removeprefix("data: ").encode())
                     if isinstance(told, Failed):
                         raise told.error.to_error()
                     yield replace(told, request_id=submit.request_id)

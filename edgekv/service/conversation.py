@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from edgekv.core.events import Delta, Finished, FinishReason, Started
+from edgekv.core.events import AnswerEvent, Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Submit
 from edgekv.core.inspection import PromptStart
 from edgekv.core.plan import ModelFacts
@@ -73,7 +73,7 @@ class AnswerStats:
         elapsed = self.seconds - self.first[1]
         return (self.num_generated - self.first[0]) / elapsed if elapsed > 0 else None
 
-    def after(self, event: Started | Delta | Finished, seconds: float) -> AnswerStats:
+    def after(self, event: AnswerEvent, seconds: float) -> AnswerStats:
         """The stats once `event` has arrived, `seconds` after the question."""
         match event:
             case Started():

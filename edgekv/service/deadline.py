@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
-from edgekv.core.events import Delta, Finished, FinishReason
+from edgekv.core.events import AnswerStream, Delta, Finished, FinishReason
 from edgekv.core.request import RequestId
 from edgekv.errors import DeadlineExceeded
-from edgekv.service.recovery import Stream
 
 
-async def until(seconds: float, request_id: RequestId, events: Stream) -> Stream:
+async def until(seconds: float, request_id: RequestId, events: AnswerStream) -> AnswerStream:
     """The events of a request that come within `seconds` from now, and its end.
 
     Then its cells are freed. An answer that has begun ends as if it had reached its length, behind

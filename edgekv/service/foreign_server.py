@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from edgekv.core.events import FinishReason
+from edgekv.core.events import AnswerStream, FinishReason
 from edgekv.core.frames import Inspection, Snapshot, Submit
 from edgekv.core.inspection import PromptStart
 from edgekv.core.request import SamplingParams, Segment, Token
@@ -30,7 +30,6 @@ from edgekv.service.conversation import (
     Habits,
 )
 from edgekv.service.messages import Message
-from edgekv.service.recovery import Stream
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep, State
 
@@ -76,7 +75,7 @@ class UnseenHost:
         self.state = State.READY
         on_progress(LoadStep(State.READY))
 
-    def stream(self, submit: Submit) -> Stream:
+    def stream(self, submit: Submit) -> AnswerStream:
         raise self.unseen()
 
     async def tokenize(self, segments: tuple[Segment, ...]) -> tuple[Token, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from edgekv.core.events import AnswerStream
 from edgekv.core.frames import Inspection, Snapshot, Submit
 from edgekv.core.plan import MemoryPlan, ModelFacts
 from edgekv.core.request import RequestId, Segment, Token
 from edgekv.service.drafts import Desk
-from edgekv.service.recovery import Stream
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep, State
 
@@ -39,7 +39,7 @@ class ModelHost(Protocol):
 
     async def start(self, on_progress: Callable[[LoadStep], None] = ...) -> None: ...
 
-    def stream(self, submit: Submit) -> Stream: ...
+    def stream(self, submit: Submit) -> AnswerStream: ...
 
     async def tokenize(self, segments: tuple[Segment, ...]) -> tuple[Token, ...]: ...
 

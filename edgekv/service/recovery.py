@@ -14,20 +14,17 @@ The first death that a request sees is never its own: an engine may be killed fr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from types import TracebackType
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from edgekv.core.events import Delta, Finished, Started
+from edgekv.core.events import AnswerStream, Delta, Started
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId, Token
 from edgekv.errors import EngineDied
 from edgekv.service.engine_client import Interrupted
-
-Stream: TypeAlias = AsyncGenerator[Started | Delta | Finished]
 
 
 class Recovery:
@@ -37,7 +34,9 @@ class Recovery:
         self._line = asyncio.Lock()
         self._suspects: set[RequestId] = set()
 
-    async def stream(self, submit: Submit, attempt: Callable[[Submit], Stream]) -> Stream:
+    async def stream(
+        self, submit: Submit, attempt: Callable[[Submit], AnswerStream]
+    ) -> AnswerStream:
         """The events of one request over as many engines as it takes.
 
         `attempt` runs it on a living engine and raises `EngineDied` when that ends, or

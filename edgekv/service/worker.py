@@ -16,7 +16,7 @@ from edgekv.budget.dry_run import DryRun
 from edgekv.budget.machine import Machine
 from edgekv.budget.probe import HERE, Probe
 from edgekv.budget.wish import Wish
-from edgekv.core.events import Failed, Finished
+from edgekv.core.events import AnswerStream, Failed, Finished
 from edgekv.core.frames import Cancel, Open, Opened, Snapshot, Submit
 from edgekv.core.look import EngineLook
 from edgekv.core.memory_frames import Resize, Resized
@@ -30,7 +30,7 @@ from edgekv.service.engine_client import EngineClient, Interrupted
 from edgekv.service.memory_watch import MemoryWatch
 from edgekv.service.planning import Ground
 from edgekv.service.questions import Questions
-from edgekv.service.recovery import Recovery, Stream
+from edgekv.service.recovery import Recovery
 from edgekv.service.report import Report
 from edgekv.service.states import LoadStep as LoadStep
 from edgekv.service.states import State as State
@@ -131,7 +131,7 @@ class Worker:
             await self._give_up()
             raise
 
-    def stream(self, submit: Submit) -> Stream:
+    def stream(self, submit: Submit) -> AnswerStream:
         """Run one request. The last event is `Finished`.
 
         Raises the `EdgeKVError` of a request that fails: `RequestError`s before `Started`.
@@ -144,7 +144,7 @@ class Worker:
             events = recorder.watch(submit, events, self.tokenize)
         return read_ahead(events)
 
-    async def _attempt(self, submit: Submit) -> Stream:
+    async def _attempt(self, submit: Submit) -> AnswerStream:
         """Run one request on one engine. Raises `EngineDied` when that ends."""
         client = await self._living_client()
         queue = client.open_stream(submit.request_id)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from edgekv.budget.wish import Wish
-from edgekv.core.events import Delta, Finished, FinishReason, Started
+from edgekv.core.events import AnswerStream, Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Snapshot, Submit
 from edgekv.core.plan import Choice, CostLine, MemoryPlan, ModelFacts, PlannedModel
 from edgekv.core.request import Segment, TextPrompt, Token
@@ -76,7 +76,7 @@ class ScriptedWorker(Worker):
         self.state = State.READY
         on_progress(LoadStep(State.READY))
 
-    async def stream(self, submit: Submit) -> AsyncGenerator[Started | Delta | Finished]:
+    async def stream(self, submit: Submit) -> AnswerStream:
         self.submits.append(submit)
         script = self.scripts.pop(0)
         request_id = submit.request_id

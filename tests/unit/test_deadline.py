@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 
 import pytest
 
-from edgekv.core.events import Delta, Finished, FinishReason, Started
+from edgekv.core.events import AnswerEvent, AnswerStream, Delta, Finished, FinishReason, Started
 from edgekv.core.request import RequestId, Token
 from edgekv.errors import DeadlineExceeded
 from edgekv.service.deadline import until
-from edgekv.service.recovery import Stream
 
 NAME = RequestId("late")
 STARTED, END = Started(NAME, 3, 0), Finished(NAME, FinishReason.STOP, 2)
@@ -35,7 +33,7 @@ class Answer:
     def __init__(self, before: list[Started | Delta], pause: float) -> None:
         self.before, self.pause, self.is_closed = before, pause, False
 
-    async def tell(self) -> AsyncGenerator[Started | Delta | Finished]:
+    async def tell(self) -> AnswerStream:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SetClock)
         try:
@@ -50,11 +48,11 @@ class Answer:
             self.is_closed = True
 
 
-async def all_of(events: Stream) -> list[Started | Delta | Finished]:
+async def all_of(events: AnswerStream) -> list[AnswerEvent]:
     return [event async for event in events]
 
 
-def run(answer: Answer) -> list[Started | Delta | Finished]:
+def run(answer: Answer) -> list[AnswerEvent]:
     with asyncio.Runner(loop_factory=SetClock) as runner:
         events = runner.run(all_of(until(SECONDS, NAME, answer.tell())))
     assert answer.is_closed

@@ -7,11 +7,11 @@ from collections.abc import Generator
 
 import pytest
 
-from edgekv.core.events import Delta, Finished, FinishReason, Started
+from edgekv.core.events import AnswerStream, Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId, Token, TokenPrompt
 from edgekv.errors import EngineDied
-from edgekv.service.recovery import Recovery, Stream
+from edgekv.service.recovery import Recovery
 
 LENGTH = 6
 """Tokens of every answer: 0, 1, 2, …"""
@@ -37,7 +37,7 @@ class Engine:
         self.most_at_once = 0
         self.running: set[str] = set()
 
-    async def attempt(self, submit: Submit) -> Stream:
+    async def attempt(self, submit: Submit) -> AnswerStream:
         death, name = self.death, submit.request_id
         self.running.add(name)
         self.most_at_once = max(self.most_at_once, len(self.running))
