@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, NewType, TypeAlias
+from typing import Any, Literal, NewType, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,11 @@ class Grammar(msgspec.Struct, frozen=True):
     kind: Literal["json_schema", "json_object", "regex", "lark"]
     text: str = ""
     """The schema as JSON, the expression, or the grammar; nothing for any JSON object."""
+
+    @classmethod
+    def of_schema(cls, schema: Any) -> Grammar:
+        """JSON that a JSON schema, decoded, allows."""
+        return cls("json_schema", msgspec.json.encode(schema).decode())
 
 
 class SamplingParams(msgspec.Struct, frozen=True):

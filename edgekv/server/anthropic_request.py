@@ -12,7 +12,7 @@ from edgekv.core.request import Grammar
 from edgekv.errors import InvalidValue
 from edgekv.server.messages import PART_SEPARATOR
 from edgekv.server.schema import Count, Neutral, SamplingFields, StopText
-from edgekv.server.tool_schema import ToolName, ToolUse, tool_use
+from edgekv.server.tool_schema import CallRule, ToolName, ToolUse, check_no_tools, tool_use
 from edgekv.service.messages import Message, ToolCall
 from edgekv.service.tools import Tool
 
@@ -56,7 +56,7 @@ class WireTurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: str | list[Block]
 
 
-class WireTool(Strict, frozen=True, kw_only=True):
+class AnthropicTool(Strict, frozen=True, kw_only=True):
     name: ToolName
     input_schema: dict[str, Any]
     description: str | None = None
@@ -67,6 +67,14 @@ class WireChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["auto", "any", "tool", "none"]
     name: str | None = None
     disable_parallel_tool_use: bool | None = None
+
+
+CALL_RULES: dict[str, CallRule] = {
+    "none": "none",
+    "auto": "auto",
+    "any": "required",
+    "tool": "named",
+}
 
 
 class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,7 +102,7 @@ class CountRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     model: str | None = None
     messages: Annotated[list[WireTurn], Meta(min_length=1)]
     system: str | list[TextBlock] | None = None
-    tools: list[WireTool] | None = None
+    tools: list[AnthropicTool] | None = None
     tool_choice: WireChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
@@ -115,18 +123,14 @@ class MessagesRequest(SamplingFields, frozen=True, kw_only=True):
     messages: Annotated[list[WireTurn], Meta(min_length=1)]
     system: str | list[TextBlock] | None = None
     stop_sequences: Annotated[list[StopText], Meta(max_length=16)] | None = None
-    tools: list[WireTool] | None = None
+    tools: list[AnthropicTool] | None = None
     tool_choice: WireChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
 
     def check(self) -> None:
-        if grammar_of(self) is not None and use_of(self).tools:
-            raise InvalidValue(
-                "output_config.format",
-                "output_config.format: an answer of a given form can call no tools; leave the "
-                "tools out, set tool_choice to 'none', or leave the format out.",
-            )
+        if grammar_of(self) is not None:
+            check_no_tools(use_of(self), "output_config.format")
 
 
 def conversation_of(asked: CountRequest | MessagesRequest) -> list[Message]:
@@ -143,8 +147,8 @@ def use_of(asked: CountRequest | MessagesRequest) -> ToolUse:
     if choice.type == "tool" and choice.name is None:
         raise InvalidValue("tool_choice.name", "tool_choice: the type 'tool' needs a name.")
     named = choice.name if choice.type == "tool" else None
-    kind = "required" if choice.type == "any" else choice.type
-    return tool_use(tools, kind, named, one_call=bool(choice.disable_parallel_tool_use))
+    one_call = bool(choice.disable_parallel_tool_use)
+    return tool_use(tools, CALL_RULES[choice.type], named, one_call=one_call)
 
 
 def thinks_in(asked: CountRequest | MessagesRequest) -> bool | None:
@@ -155,9 +159,7 @@ def thinks_in(asked: CountRequest | MessagesRequest) -> bool | None:
 def grammar_of(asked: CountRequest | MessagesRequest) -> Grammar | None:
     """What the answer's words must look like."""
     form = asked.output_config and asked.output_config.format
-    if not form:
-        return None
-    return Grammar("json_schema", msgspec.json.encode(form.schema).decode())
+    return Grammar.of_schema(form.schema) if form else None
 
 
 def _messages(where: str, wire: WireTurn) -> Iterator[Message]:

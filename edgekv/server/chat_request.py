@@ -11,7 +11,15 @@ from edgekv.core.request import Grammar
 from edgekv.errors import InvalidValue
 from edgekv.server.messages import WireMessage
 from edgekv.server.schema import Count, Generation, NumLikeliest
-from edgekv.server.tool_schema import NamedChoice, ToolChoice, ToolUse, WireTool, tool_of, tool_use
+from edgekv.server.tool_schema import (
+    NamedChoice,
+    ToolChoice,
+    ToolUse,
+    WireTool,
+    check_no_tools,
+    tool_of,
+    tool_use,
+)
 
 
 class TextFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="text"):
@@ -76,19 +84,14 @@ class ChatRequest(Generation, frozen=True, kw_only=True):
         super().check()
         if self.top_logprobs and not self.logprobs:
             raise InvalidValue("top_logprobs", "top_logprobs needs logprobs to be true.")
-        if self.grammar() is not None and self.tool_use().tools:
-            raise InvalidValue(
-                "response_format",
-                "response_format: an answer of a given form can call no tools; leave the tools "
-                "out, set tool_choice to 'none', or leave response_format out.",
-            )
+        if self.grammar() is not None:
+            check_no_tools(self.tool_use(), "response_format")
 
 
 def grammar_of(form: ResponseFormat | None) -> Grammar | None:
     match form:
         case SchemaFormat(json_schema=named):
-            schema = {} if named.schema is None else named.schema
-            return Grammar("json_schema", msgspec.json.encode(schema).decode())
+            return Grammar.of_schema({} if named.schema is None else named.schema)
         case ObjectFormat():
             return Grammar("json_object")
     return None

@@ -17,7 +17,7 @@ PART_SEPARATOR = "\n"
 """Between text parts of one message, as llama.cpp's and vLLM's servers join them."""
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessagePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["text", "image_url", "input_audio", "file", "refusal"]
     text: str | None = None
     image_url: Any = None
@@ -26,7 +26,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refusal: Any = None
 
 
-class WireFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CalledFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     arguments: str
     """JSON."""
@@ -34,13 +34,13 @@ class WireFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class WireToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
-    function: WireFunction
+    function: CalledFunction
     type: Literal["function"] = "function"
 
 
 class WireMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
+    content: str | list[MessagePart] | None = None
     name: str | None = None
     tool_calls: list[WireToolCall] | None = None
     tool_call_id: str | None = None
@@ -87,7 +87,7 @@ def _text(where: str, wire: WireMessage) -> str:
     )
 
 
-def _part(where: str, part: Part) -> str:
+def _part(where: str, part: MessagePart) -> str:
     if part.type != "text":
         kind = part.type.removesuffix("_url").removeprefix("input_")
         raise InvalidValue(where, f"{where}: this model reads text only; leave the {kind} out.")
@@ -98,12 +98,18 @@ def _part(where: str, part: Part) -> str:
 
 
 def _call(where: str, wire: WireToolCall) -> ToolCall:
+    arguments = arguments_of(where, f"{where}.function.arguments", wire.function.arguments)
+    return ToolCall(wire.id, wire.function.name, arguments)
+
+
+def arguments_of(where: str, field: str, text: str) -> dict[str, Any]:
+    """The arguments of an earlier call at `where`, of which `field` says the text. Raises
+    `InvalidValue` for anything but a JSON object.
+    """
     try:
-        arguments = msgspec.json.decode(wire.function.arguments)
+        arguments = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
-        raise InvalidValue(
-            f"{where}.function.arguments", f"{where}: the arguments are not a JSON object."
-        )
-    return ToolCall(wire.id, wire.function.name, arguments)
+        raise InvalidValue(field, f"{where}: the arguments are not a JSON object.")
+    return arguments

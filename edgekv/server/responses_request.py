@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from edgekv.core.request import Grammar
 from edgekv.errors import InvalidValue
-from edgekv.server.chat_request import Effort
-from edgekv.server.messages import PART_SEPARATOR, Nothing
+from edgekv.server.chat_request import Effort, ObjectFormat, TextFormat
+from edgekv.server.messages import PART_SEPARATOR, Nothing, arguments_of
 from edgekv.server.schema import Count, Neutral, SamplingFields
-from edgekv.server.tool_schema import ToolUse, WireFunction, tool_of, tool_use
+from edgekv.server.tool_schema import ToolUse, WireFunction, check_no_tools, tool_of, tool_use
 from edgekv.service.messages import Message, Role, ToolCall
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ItemPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal[
         "input_text",
         "output_text",
@@ -46,11 +46,11 @@ class Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str | None = None
     status: str | None = None
     role: Literal["user", "assistant", "system", "developer"] | None = None
-    content: str | list[Part] | None = None
+    content: str | list[ItemPart] | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
-    output: str | list[Part] | None = None
+    output: str | list[ItemPart] | None = None
     summary: list[Any] | None = None
     encrypted_content: None = None
 
@@ -64,14 +64,6 @@ class FlatChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
 
-class PlainText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="text"):
-    pass
-
-
-class AnyObject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="json_object"):
-    pass
-
-
 class FlatSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="json_schema"):
     name: str
     schema: Any
@@ -80,7 +72,7 @@ class FlatSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="j
 
 
 class TextOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    format: PlainText | AnyObject | FlatSchema | None = None
+    format: TextFormat | ObjectFormat | FlatSchema | None = None
 
 
 class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,18 +113,14 @@ class ResponsesRequest(SamplingFields, frozen=True, kw_only=True):
     reasoning: Reasoning | None = None
 
     def check(self) -> None:
-        if self.grammar() is not None and self.tool_use().tools:
-            raise InvalidValue(
-                "text.format",
-                "text.format: an answer of a given form can call no tools; leave the tools out, "
-                "set tool_choice to 'none', or leave text.format out.",
-            )
+        if self.grammar() is not None:
+            check_no_tools(self.tool_use(), "text.format")
 
     def grammar(self) -> Grammar | None:
         match self.text and self.text.format:
             case FlatSchema(schema=schema):
-                return Grammar("json_schema", msgspec.json.encode(schema).decode())
-            case AnyObject():
+                return Grammar.of_schema(schema)
+            case ObjectFormat():
                 return Grammar("json_object")
         return None
 
@@ -195,18 +183,14 @@ def _spoken(where: str, item: Item) -> Message:
 
 
 def _called(where: str, item: Item) -> Message:
-    try:
-        arguments = msgspec.json.decode(_needed(f"{where}.arguments", item.arguments))
-    except (msgspec.DecodeError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
-        raise InvalidValue(f"{where}.arguments", f"{where}: the arguments are not a JSON object.")
+    field = f"{where}.arguments"
+    arguments = arguments_of(where, field, _needed(field, item.arguments))
     call_id = _needed(f"{where}.call_id", item.call_id)
     call = ToolCall(call_id, _needed(f"{where}.name", item.name), arguments)
     return Message("assistant", tool_calls=(call,))
 
 
-def _text(where: str, given: str | Sequence[Part] | None) -> str:
+def _text(where: str, given: str | Sequence[ItemPart] | None) -> str:
     if given is None:
         raise _missing(where)
     if isinstance(given, str):
@@ -214,7 +198,7 @@ def _text(where: str, given: str | Sequence[Part] | None) -> str:
     return PART_SEPARATOR.join(_part(f"{where}[{i}]", part) for i, part in enumerate(given))
 
 
-def _part(where: str, part: Part) -> str:
+def _part(where: str, part: ItemPart) -> str:
     if part.text is None or part.type in ("input_image", "input_file", "refusal"):
         kind = part.type.removeprefix("input_")
         raise InvalidValue(where, f"{where}: this model reads text only; leave the {kind} out.")

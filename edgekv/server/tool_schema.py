@@ -38,6 +38,9 @@ class NamedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 ToolChoice: TypeAlias = Literal["none", "auto", "required"] | NamedChoice
 
+CallRule: TypeAlias = Literal["none", "auto", "required", "named"]
+"""Whether an answer may call a tool, or must call any or a certain one."""
+
 
 class ToolUse(msgspec.Struct, frozen=True):
     """What an answer may call, and whether it must."""
@@ -61,25 +64,37 @@ def tool_of(wire: WireFunction) -> Tool:
     return Tool(wire.name, wire.description or "", wire.parameters or no_parameters())
 
 
+def check_no_tools(use: ToolUse, form_field: str) -> None:
+    """Raise `InvalidValue` if an answer whose form `form_field` gives may call tools."""
+    if use.tools:
+        raise InvalidValue(
+            form_field,
+            f"{form_field}: an answer of a given form can call no tools; leave the tools out, "
+            f"set tool_choice to 'none', or leave {form_field} out.",
+        )
+
+
 def tool_use(
     tools: Sequence[Tool],
-    choice: Literal["none", "auto", "required"] | str,
+    rule: CallRule,
     named: str | None = None,
     *,
     one_call: bool = False,
 ) -> ToolUse:
-    """Raises `InvalidValue` for a choice that the tools cannot meet."""
+    """`named` is the tool that must be called. Raises `InvalidValue` for a choice that the tools
+    cannot meet.
+    """
     names = [tool.name for tool in tools]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InvalidValue("tools", f"tools: there are two with the name '{twice}'; rename one.")
     if named is not None and named not in names:
         raise InvalidValue("tool_choice", f"tool_choice: no tool has the name '{named[:80]}'.")
-    if choice == "required" and not tools:
+    if rule == "required" and not tools:
         raise InvalidValue("tool_choice", "tool_choice: a call is required but tools is empty.")
-    if choice == "none":
+    if rule == "none":
         return ToolUse()
     if named is not None:
         forced = tuple(tool for tool in tools if tool.name == named)
         return ToolUse(tuple(tools), forced, one_call=True)
-    return ToolUse(tuple(tools), tuple(tools) if choice == "required" else (), one_call)
+    return ToolUse(tuple(tools), tuple(tools) if rule == "required" else (), one_call)
