@@ -16,7 +16,9 @@ from edgekv.server.inspection import Inspection
 from edgekv.server.openapi import document
 from edgekv.server.responses import Responses
 from edgekv.server.served import ServedModel
-from edgekv.service.worker import LoadStep, Worker
+from edgekv.server.tokens import Tokens
+from edgekv.service.states import LoadStep
+from edgekv.service.worker import Worker
 
 
 class Api:
@@ -32,7 +34,7 @@ class Api:
 
     async def watch_load(self) -> None:
         """Until cancelled."""
-        await self._model.metrics.load.run()
+        await self._model.load.run()
 
     async def close(self) -> None:
         await self._model.close()
@@ -43,6 +45,7 @@ class Api:
             Embeddings(self._model),
             Responses(self._model),
             Messages(self._model),
+            Tokens(self._model),
             AttachedTerminals(self._model),
             self._inspection,
         )
@@ -57,5 +60,5 @@ class Api:
     def answer_error(self, request: Request, error: EdgeKVError) -> Response:
         if request.method == "POST":
             self._model.count(error)
-        wait = self._model.metrics.load.expected_wait() if isinstance(error, Overloaded) else None
+        wait = self._model.load.expected_wait() if isinstance(error, Overloaded) else None
         return error_response(error, wait)

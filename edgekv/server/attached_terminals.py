@@ -7,7 +7,6 @@ from contextlib import aclosing
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,19 +31,11 @@ class AttachedTerminals:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/engine", self.engine),
             Route("/attach", self.card),
             Route("/attach/inspection", self.inspection),
             Route("/attach/tokens", self.tokens, methods=["POST"]),
             Route("/attach/stream", self.stream, methods=["POST"]),
         ]
-
-    async def engine(self, _: Request) -> Response:
-        """What runs and waits, who holds which cells, how evenly answers flow, and where the load
-        leads.
-        """
-        report = await self._model.worker.report()
-        return json_response(replace(report, load=self._model.metrics.load.forecast))
 
     async def card(self, _: Request) -> Response:
         return json_response(Card(VERSION, self._model.name, self._model.facts))

@@ -1,47 +1,21 @@
-"""What the server tells of itself: models, health, metrics, plan, cells, tokens, prompts."""
+"""What the server tells of itself: its model, health, metrics, plan, cells, engine."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import msgspec
-from msgspec import Meta
+from msgspec.structs import replace
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from edgekv.core.request import Segment, Token
 from edgekv.errors import NotReady
-from edgekv.server.bodies import body_of
-from edgekv.server.chat_request import ChatRequest
 from edgekv.server.errors import json_response
-from edgekv.server.messages import to_messages
-from edgekv.server.schema import Neutral, TokenId, parse
 from edgekv.server.served import ServedModel
-from edgekv.service.worker import LoadStep, State
-
-
-class TokenizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`content` is text; with `parse_special` its control tokens are control tokens."""
-
-    neutral: ClassVar[Neutral] = {}
-
-    content: str
-    parse_special: bool = False
-
-    def check(self) -> None:
-        pass
-
-
-class DetokenizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    neutral: ClassVar[Neutral] = {}
-
-    tokens: Annotated[list[TokenId], Meta(max_length=1_000_000)]
-
-    def check(self) -> None:
-        pass
+from edgekv.service.states import LoadStep, State
 
 
 class Inspection:
@@ -57,13 +31,11 @@ class Inspection:
         return [
             Route("/v1/models", self.models),
             Route("/v1/models/{name:path}", self.model),
-            Route("/tokenize", self.tokenize, methods=["POST"]),
-            Route("/detokenize", self.detokenize, methods=["POST"]),
-            Route("/apply-template", self.apply_template, methods=["POST"]),
             Route("/health", self.health),
             Route("/metrics", self.metrics),
             Route("/plan", self.plan),
             Route("/kv", self.kv),
+            Route("/engine", self.engine),
         ]
 
     async def models(self, _: Request) -> Response:
@@ -72,31 +44,6 @@ class Inspection:
     async def model(self, request: Request) -> Response:
         self._model.checked(request.path_params["name"])
         return json_response(self._card())
-
-    async def tokenize(self, request: Request) -> Response:
-        asked = parse(await body_of(request), TokenizeRequest)
-        self._model.checked(None)
-        segments = (Segment(asked.content, control=asked.parse_special),)
-        tokens = await self._model.worker.tokenize(segments)
-        return json_response({"tokens": tokens})
-
-    async def detokenize(self, request: Request) -> Response:
-        asked = parse(await body_of(request), DetokenizeRequest)
-        self._model.checked(None)
-        text = await self._model.worker.detokenize(tuple(map(Token, asked.tokens)))
-        return json_response({"content": text})
-
-    async def apply_template(self, request: Request) -> Response:
-        """The prompt that a chat completion with this body would have."""
-        asked = parse(await body_of(request), ChatRequest)
-        self._model.checked(asked.model)
-        prompt = await self._model.prompt(
-            to_messages(asked.messages),
-            asked.tool_use(),
-            asked.reasoning_effort,
-            is_plain=asked.grammar() is not None,
-        )
-        return json_response({"prompt": "".join(segment.text for segment in prompt.segments)})
 
     async def health(self, _: Request) -> Response:
         """200 only if a request would be answered now."""
@@ -128,6 +75,13 @@ class Inspection:
         view = msgspec.to_builtins(found.view)
         starts = msgspec.to_builtins(found.starts)
         return json_response({"num_cells": found.num_cells, **view, "starts": starts})
+
+    async def engine(self, _: Request) -> Response:
+        """What runs and waits, who holds which cells, how evenly answers flow, and where the load
+        leads.
+        """
+        report = await self._model.worker.report()
+        return json_response(replace(report, load=self._model.load.forecast))
 
     def _card(self) -> dict[str, Any]:
         self._model.checked(None)

@@ -27,10 +27,11 @@ Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class Metrics:
-    def __init__(self, worker: Worker) -> None:
-        self.load = LoadWatch(worker)
+    def __init__(self, worker: Worker, load: LoadWatch) -> None:
+        """`load` is told who comes and who leaves."""
+        self._load = load
         self._registry = CollectorRegistry()
-        self._registry.register(_EngineCollector(worker, self.load))
+        self._registry.register(_EngineCollector(worker, load))
         self._requests = Counter(
             "edgekv_requests",
             "Requests by how they ended: stop, length, cancelled, expired, refused or failed.",
@@ -62,7 +63,7 @@ class Metrics:
         A request that fails is not counted here but where its error is answered.
         """
         last, histogram, was_in = arrived, self._first_token, True
-        self.load.come()
+        self._load.come()
         try:
             async with aclosing(events):
                 async for event in events:
@@ -81,7 +82,7 @@ class Metrics:
             raise
         finally:
             if was_in:
-                self.load.end()
+                self._load.end()
 
 
 class _EngineCollector(Collector):

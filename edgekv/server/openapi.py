@@ -12,8 +12,8 @@ from edgekv.server.chat_request import ChatRequest
 from edgekv.server.completion_request import CompletionRequest
 from edgekv.server.embeddings import EmbeddingsRequest
 from edgekv.server.errors import ErrorAnswer
-from edgekv.server.inspection import DetokenizeRequest, TokenizeRequest
 from edgekv.server.responses_request import ResponsesRequest
+from edgekv.server.tokens import DetokenizeRequest, TokenizeRequest
 
 POSTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "/v1/chat/completions": (ChatRequest, "Answer a conversation"),

@@ -31,10 +31,12 @@ from edgekv.server.tool_schema import ToolUse
 from edgekv.server.turn import TurnEvent, turn
 from edgekv.service.chat import ChatFormat
 from edgekv.service.deadline import until
+from edgekv.service.load_watch import LoadWatch
 from edgekv.service.messages import Message
 from edgekv.service.pieces import AnswerReader, PlainReader
+from edgekv.service.states import State
 from edgekv.service.tools import ForcedCallReader
-from edgekv.service.worker import State, Worker
+from edgekv.service.worker import Worker
 
 ANY_NAME = "local"
 """A client that does not care what the model is called may ask for this."""
@@ -73,7 +75,8 @@ class Timing:
 class ServedModel:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.metrics = Metrics(worker)
+        self.load = LoadWatch(worker)
+        self.metrics = Metrics(worker, self.load)
         self._chat_format: ChatFormat | None = None
 
     async def close(self) -> None:
