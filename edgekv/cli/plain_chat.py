@@ -17,7 +17,7 @@ from edgekv.history.archive import Archive
 from edgekv.history.dialogue import Dialogue
 from edgekv.history.entries import ConversationId, Ending, Opened
 from edgekv.service.conversation import AnswerStats, ChatModel
-from edgekv.service.worker import LoadStep, State
+from edgekv.service.states import LoadStep, State
 from edgekv.tui.visible import visible
 from edgekv.tui.words import load_words, notice_words
 

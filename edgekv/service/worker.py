@@ -32,8 +32,7 @@ from edgekv.service.planning import Ground
 from edgekv.service.questions import Questions
 from edgekv.service.recovery import Recovery
 from edgekv.service.report import Report
-from edgekv.service.states import LoadStep as LoadStep
-from edgekv.service.states import State as State
+from edgekv.service.states import LoadStep, State
 from edgekv.service.unread import read_ahead
 from edgekv.service.warm import as_read_by, pin
 

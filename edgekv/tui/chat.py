@@ -20,7 +20,7 @@ from edgekv.errors import EdgeKVError, NotSaved
 from edgekv.history.archive import Archive
 from edgekv.history.dialogue import Dialogue
 from edgekv.service.conversation import ChatModel
-from edgekv.service.worker import LoadStep, State
+from edgekv.service.states import LoadStep, State
 from edgekv.tui.command_actions import CommandActions
 from edgekv.tui.commands import is_command
 from edgekv.tui.composer import Composer

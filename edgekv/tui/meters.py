@@ -14,7 +14,7 @@ from textual.widgets import Static
 from edgekv.budget.sizes import format_size
 from edgekv.core.frames import Snapshot
 from edgekv.core.plan import Label, MemoryPlan
-from edgekv.service.worker import LoadStep, State
+from edgekv.service.states import LoadStep, State
 from edgekv.tui.words import load_words
 
 NUM_MODEL_PARTS = 2

@@ -16,7 +16,7 @@ from edgekv.history.entries import Ending, Entry
 from edgekv.service.attachments import Attachment
 from edgekv.service.conversation import AnswerStats
 from edgekv.service.messages import ToolCall
-from edgekv.service.worker import LoadStep, State
+from edgekv.service.states import LoadStep, State
 
 Level: TypeAlias = Literal["fine", "low", "out"]
 

@@ -14,7 +14,8 @@ import pytest
 from edgekv.core.frames import Cancel, Snapshot, Submit
 from edgekv.errors import ModelError, Unavailable
 from edgekv.server import run, sse
-from edgekv.service.worker import State, Worker
+from edgekv.service.states import State
+from edgekv.service.worker import Worker
 from tests.fakes import FakeLibrary
 from tests.server.in_loop_engine import MODEL_PATH, Engines, InLoopEngine
 from tests.server.in_loop_server import CHAT, HI, LONG, PATIENCE_SECONDS, Server

@@ -15,7 +15,8 @@ from edgekv.core.request import RequestId
 from edgekv.errors import Overloaded
 from edgekv.server import bodies, completions
 from edgekv.server.schema import IGNORED, NEUTRAL
-from edgekv.service.worker import State, Worker
+from edgekv.service.states import State
+from edgekv.service.worker import Worker
 
 pytestmark = pytest.mark.anyio
 

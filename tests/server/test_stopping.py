@@ -14,7 +14,8 @@ import pytest
 from edgekv.errors import SettingsError
 from edgekv.server import run
 from edgekv.server.guard import Access
-from edgekv.service.worker import State, Worker
+from edgekv.service.states import State
+from edgekv.service.worker import Worker
 from tests.server.in_loop_engine import Engines
 from tests.server.in_loop_server import CHAT, HI, LONG, PATIENCE_SECONDS, until_ready
 

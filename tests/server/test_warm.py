@@ -13,8 +13,9 @@ from edgekv.core.frames import Submit
 from edgekv.core.inspection import PinnedRun
 from edgekv.core.request import RequestId, Segment, TextPrompt
 from edgekv.errors import InvalidValue
+from edgekv.service.states import State
 from edgekv.service.warm import WarmPrompt
-from edgekv.service.worker import State, Worker
+from edgekv.service.worker import Worker
 from tests.server.in_loop_engine import Engines
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,8 @@ from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt, 
 from edgekv.errors import DoesNotFit
 from edgekv.service import planning, remote_workers
 from edgekv.service.remote_workers import find_workers
-from edgekv.service.worker import State, Worker
+from edgekv.service.states import State
+from edgekv.service.worker import Worker
 from tests.lenders import MIB, Lender, lender
 
 STOP = Token(48124)

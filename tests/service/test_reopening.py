@@ -16,7 +16,8 @@ from edgekv.core.plan import MemoryPlan
 from edgekv.core.request import RequestId, Segment, TextPrompt
 from edgekv.errors import ModelError
 from edgekv.service.drafts import Draft
-from edgekv.service.worker import State, Worker
+from edgekv.service.states import State
+from edgekv.service.worker import Worker
 from tests.fakes import FakeLibrary
 from tests.server.in_loop_engine import Engines, in_loop_worker
 

@@ -18,7 +18,8 @@ from edgekv.core.events import Delta, Finished, FinishReason, Started
 from edgekv.core.frames import Submit
 from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt, Token
 from edgekv.errors import DoesNotFit, ModelError, PromptTooLong, Unavailable
-from edgekv.service.worker import LoadStep, State, Worker
+from edgekv.service.states import LoadStep, State
+from edgekv.service.worker import Worker
 
 pytestmark = pytest.mark.llama
 

@@ -17,7 +17,8 @@ from edgekv.errors import EdgeKVError
 from edgekv.service.dialects import dialect_of
 from edgekv.service.messages import Message
 from edgekv.service.pieces import AnswerReader
-from edgekv.service.worker import LoadStep, State, Worker
+from edgekv.service.states import LoadStep, State
+from edgekv.service.worker import Worker
 
 MIB = 1024 * 1024
 

@@ -11,7 +11,7 @@ from edgekv.core.frames import Snapshot
 from edgekv.errors import PromptTooLong
 from edgekv.history.entries import Ending
 from edgekv.service.conversation import AnswerStats
-from edgekv.service.worker import LoadStep, State
+from edgekv.service.states import LoadStep, State
 from edgekv.tui.input_history import InputHistory
 from edgekv.tui.meters import memory_parts, short_size, split_cells
 from edgekv.tui.words import (
