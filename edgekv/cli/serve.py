@@ -84,6 +84,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def command(path: str, wish: Wish, conduct: Conduct, drain: float, **listening: Any) -> None:
     """Serve MODEL over an OpenAI-style API until interrupted."""
     from edgekv.server import run
+    from edgekv.server.large_blocks import keep_large_blocks_apart
     from edgekv.server.log import log_to_stderr
     from edgekv.service.discovery import announced
     from edgekv.service.worker import Worker
@@ -108,6 +109,7 @@ def command(path: str, wish: Wish, conduct: Conduct, drain: float, **listening: 
     manner = run.Manner(encryption, drain, reread if reads_again else None)
     listener = run.listen(access.host, port)
     log_to_stderr()
+    keep_large_blocks_apart()
     url = run.url_of(listener, is_encrypted=encryption is not None)
 
     async def serve() -> signal.Signals:
