@@ -33,6 +33,11 @@ CHOICE = Choice(
     threads=2,
 )
 A, B, C = SeqId(0), SeqId(1), SeqId(2)
+GREEDY = SamplingParams(temperature=0)
+BY_CHANCE = SamplingParams(temperature=1e12, top_k=0, top_p=1.0, min_p=0.0)
+"""Every token is equally likely to the last bit, so that the random stream alone chooses: for
+answers whose logits may differ, because steps of different shapes compute them.
+"""
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from edgekv.engine.session import Session
 from edgekv.errors import InvalidValue, Unavailable
 from edgekv.llama.backend import LlamaBackend, LlamaLibrary
 from edgekv.service.own_command import own_command
-from tests.llama.test_backend import CHOICE
+from tests.llama.test_backend import BY_CHANCE, CHOICE, GREEDY
 
 pytestmark = pytest.mark.llama
 
@@ -28,16 +28,6 @@ CASES = sorted((Path(__file__).parent.parent / "data" / "grammars").glob("*.json
 REFUSED = {"not", "ref_missing", "ref_remote", "schema_is_string", "self_loop"}
 BORDERLINE = "한국어한국어 é 漢字"
 """Nearly every character is made of several tokens."""
-SAMPLING = SamplingParams.__struct_fields__
-BY_CHANCE: dict[str, object] = {
-    "temperature": 1e12,
-    "top_k": 0,
-    "top_p": 1.0,
-    "min_p": 0.0,
-}
-"""All that a grammar allows is equally likely to the last bit: the random stream alone chooses.
-Two answers to one prompt are computed in batches of different shapes, so their logits differ.
-"""
 
 
 class Asked:
@@ -52,14 +42,15 @@ class Asked:
         self.backend = backend
         self.session = Session(backend, self.vocabulary, opening)
 
-    def events(self, grammar: Grammar, **options: object) -> list[StreamEvent]:
-        """`options` are those of `Submit` and `SamplingParams`."""
+    def events(
+        self, grammar: Grammar, sampling: SamplingParams = GREEDY, **options: object
+    ) -> list[StreamEvent]:
+        """`options` are those of `Submit`."""
         self.backend.compile(grammar)
-        sampling = {name: options.pop(name) for name in SAMPLING if name in options}
         submit = Submit(
             RequestId("a"),
             TextPrompt((Segment("Answer in JSON:", False),)),
-            sampling=SamplingParams(grammar=grammar, **{"temperature": 0.0, **sampling}),  # type: ignore[arg-type]
+            sampling=replace(sampling, grammar=grammar),
             **{"max_tokens": 40, **options},  # type: ignore[arg-type]
         )
         told = self.session.submit(submit)
@@ -67,8 +58,8 @@ class Asked:
             told += self.session.step()
         return told
 
-    def text(self, grammar: Grammar, **options: object) -> str:
-        return text_of(self.events(grammar, **options))
+    def text(self, grammar: Grammar, sampling: SamplingParams = GREEDY, **options: object) -> str:
+        return text_of(self.events(grammar, sampling, **options))
 
 
 def text_of(events: list[StreamEvent]) -> str:
@@ -123,13 +114,13 @@ def test_a_constant_is_answered_to_the_letter(asked: Asked, text: str) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_an_integer_stays_in_its_range(asked: Asked, seed: int) -> None:
     grammar = has(n={"type": "integer", "minimum": -5, "maximum": 7})
-    answer = json.loads(asked.text(grammar, temperature=1.5, seed=seed))
+    answer = json.loads(asked.text(grammar, SamplingParams(temperature=1.5, seed=seed)))
     assert -5 <= answer["n"] <= 7
 
 
 def test_a_seed_gives_the_same_constrained_answer_again(asked: Asked) -> None:
     grammar = Grammar("regex", "[a-z ]{12}")
-    one, again, other = (asked.text(grammar, seed=s, **BY_CHANCE) for s in (1, 1, 2))
+    one, again, other = (asked.text(grammar, replace(BY_CHANCE, seed=s)) for s in (1, 1, 2))
     assert one == again != other
 
 
@@ -182,14 +173,14 @@ def test_an_answer_rebuilt_inside_an_object_goes_on_as_it_was(asked: Asked, num_
 
 
 def test_a_rebuilt_answer_goes_on_with_its_random_stream(asked: Asked) -> None:
-    grammar = Grammar("regex", "[a-z ]{40}")
-    tokens = tokens_of(asked.events(grammar, seed=3, **BY_CHANCE))
-    rest = asked.events(grammar, seed=3, generated=tokens[:4], **BY_CHANCE)
+    grammar, sampling = Grammar("regex", "[a-z ]{40}"), replace(BY_CHANCE, seed=3)
+    tokens = tokens_of(asked.events(grammar, sampling))
+    rest = asked.events(grammar, sampling, generated=tokens[:4])
     assert tokens[:4] + tokens_of(rest) == tokens
 
 
 def test_log_probabilities_are_those_of_the_model_before_the_grammar(asked: Asked) -> None:
-    events = asked.events(has(x={"const": "é"}), top_logprobs=20)
+    events = asked.events(has(x={"const": "é"}), replace(GREEDY, top_logprobs=20))
     told = [one for event in events if isinstance(event, Delta) for one in event.logprobs]
     assert b"".join(one.text for one in told).decode() == '{"x":"é"}'
     for one in told:
@@ -204,7 +195,7 @@ def test_all_log_probabilities_together_are_certain(asked: Asked) -> None:
     num_vocab = asked.vocabulary.num_tokens
     [told, *_] = [
         one
-        for event in asked.events(Grammar("regex", "a"), top_logprobs=num_vocab)
+        for event in asked.events(Grammar("regex", "a"), replace(GREEDY, top_logprobs=num_vocab))
         if isinstance(event, Delta)
         for one in event.logprobs
     ]
