@@ -40,8 +40,8 @@ from edgekv.quality.passages import ask
 from edgekv.quality.trials import Trial, trials
 from edgekv.quality.verdicts import REFERENCE, Verdict
 from edgekv.service.comparing import comparing
+from edgekv.service.ground import subject_of
 from edgekv.service.lineup import BRANCH_TOKENS, Lineup, Prepared, prepare
-from edgekv.service.planning import subject_of
 
 KEPT = Path(__file__).parent / "results" / "held-out.jsonl"
 TEXT = Path(__file__).with_name("held_out.txt")

@@ -20,8 +20,8 @@ from edgekv.quality.html import page
 from edgekv.quality.report import report
 from edgekv.quality.trials import LEAST_LENGTH
 from edgekv.quality.verdicts import REFERENCE
+from edgekv.service.ground import verdicts as known_verdicts
 from edgekv.service.lineup import BRANCH_TOKENS
-from edgekv.service.planning import verdicts as known_verdicts
 from edgekv.service.validation import LONGEST, Scope, Validation
 from edgekv.tui.visible import visible
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import MemoryPlan
 from edgekv.service.engine_client import EngineClient
-from edgekv.service.planning import Ground, plan_on
+from edgekv.service.ground import Ground
+from edgekv.service.planning import plan_on
 
 
 @dataclass(frozen=True, slots=True)

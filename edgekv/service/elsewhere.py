@@ -14,7 +14,8 @@ from edgekv.models.forecast import Place
 from edgekv.models.gguf_walk import walk_file
 from edgekv.models.header_plan import plan_from_header
 from edgekv.service.engine_client import EngineClient
-from edgekv.service.planning import Ground, plan_on, read_ground
+from edgekv.service.ground import Ground, read_ground
+from edgekv.service.planning import plan_on
 
 
 async def plan_elsewhere(

@@ -19,7 +19,9 @@ from edgekv.errors import Unavailable
 from edgekv.quality.trials import LEAST_LENGTH
 from edgekv.quality.verdicts import REFERENCE
 from edgekv.service.engine_client import EngineClient
-from edgekv.service.planning import Ground, plan_on, read_ground, start_engine
+from edgekv.service.ground import Ground, read_ground
+from edgekv.service.planning import plan_on
+from edgekv.service.starting import start_engine
 
 ROWS = 32
 """Predictions that one step gives; the output buffer has a row for each."""

@@ -39,8 +39,8 @@ from edgekv.core.plan import Allocation, Choice, DeviceInfo, MemoryPlan
 from edgekv.core.restraint import Restraint
 from edgekv.errors import EdgeKVError
 from edgekv.service import memory_words
+from edgekv.service.ground import Ground
 from edgekv.service.memory_view import MemoryView
-from edgekv.service.planning import Ground
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_BETWEEN_SIZES = 5.0

@@ -1,125 +1,29 @@
-"""A memory plan for a model file, with the numbers of an engine process that has nothing open."""
+"""Memory plans for a model: before it is opened, once it is, and where memory ran out."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
-from importlib.metadata import version
-from pathlib import Path
+from dataclasses import replace
 
 from msgspec import structs
 
 from edgekv.budget import dry_run as dry_runs
 from edgekv.budget.differences import differences, spilled
-from edgekv.budget.machine import Machine, Reading
-from edgekv.budget.outcomes import Outcome
+from edgekv.budget.machine import Reading
 from edgekv.budget.planner import Basis, plan_memory
 from edgekv.budget.probe import Probe
 from edgekv.budget.replan import plan_as_opened, replan
 from edgekv.budget.room import Held, margins, rooms
 from edgekv.budget.sizes import Reserve, format_size
 from edgekv.budget.wish import Wish
-from edgekv.config.places import data_folder
-from edgekv.core.frames import Describe, Described, DryRun, DryRunDone, Opened
+from edgekv.core.frames import DryRun, DryRunDone, Opened
 from edgekv.core.memory_frames import Survey, Surveyed
 from edgekv.core.plan import Allocation, Choice, MemoryPlan, Opening
-from edgekv.errors import DoesNotFit, ModelError
-from edgekv.quality.verdicts import Subject, Verdicts
+from edgekv.errors import DoesNotFit
 from edgekv.service.engine_client import EngineClient
-from edgekv.service.remote_workers import (
-    NO_WORKERS,
-    SECONDS_TO_COME_BACK,
-    Workers,
-    find_workers,
-)
+from edgekv.service.ground import Ground
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What every plan for a model on this machine stands on, read while nothing was open."""
-
-    machine: Machine
-    described: Described
-    tested: tuple[Outcome, ...] = ()
-    """What the gate found out about KV types on this model."""
-    workers: Workers = NO_WORKERS
-    file: tuple[int, ...] | None = None
-    """Tells the model's file from another one of that name."""
-
-
-async def start_engine(wish: Wish, seconds_to_wait: float = 0.0) -> EngineClient:
-    """A process that has the devices of those workers that are there, now or after a while."""
-    workers = await find_workers(wish.workers, seconds_to_wait)
-    for sentence in workers.left_out:
-        _log.warning("%s", sentence)
-    return await EngineClient.start(workers=workers)
-
-
-async def start_again(wish: Wish, ended: EngineClient) -> EngineClient:
-    """Another process for one that ended. The log says how it ended."""
-    how, _, _ = str(ended.death).partition(";")
-    _log.warning("%s, so it is started again; answers under way go on.", how)
-    return await start_engine(wish, SECONDS_TO_COME_BACK)
-
-
-async def read_ground(client: EngineClient, path: str, machine: Machine) -> Ground:
-    """`machine` must have been read before `client` took any memory. Raises `ModelError`."""
-    described = await client.call(lambda call: Describe(call, path))
-    assert isinstance(described, Described)
-    described = structs.replace(described, devices=client.workers.timed(described.devices))
-    return Ground(
-        machine, described, tested_types(described), client.workers, _file_at(described.facts.path)
-    )
-
-
-def _file_at(path: str) -> tuple[int, ...] | None:
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_size
-
-
-def check_file(ground: Ground | None) -> None:
-    """Raise `ModelError` if the model's file is another one by now: the plan and the answers under
-    way belong to what was there before.
-    """
-    if ground is not None and ground.file != _file_at(path := ground.described.facts.path):
-        raise ModelError(
-            f"{path} was replaced or removed while it was in use; start EdgeKV again to use what "
-            "is there now."
-        )
-
-
-def subject_of(described: Described) -> Subject:
-    """What a verdict of the gate holds for."""
-    here = (device for device in described.devices if device.kind != "rpc")
-    devices = tuple(device.name or device.id for device in here)
-    return Subject(described.facts.path, devices, version("llama-cpp-python"))
-
-
-def verdicts() -> Verdicts | None:
-    """Those kept for this user; None for a user without a home."""
-    folder = data_folder()
-    return None if folder is None else Verdicts(folder / "verdicts")
-
-
-def tested_types(described: Described) -> tuple[Outcome, ...]:
-    """What is known of the file; nothing of one that cannot be read any more."""
-    known = verdicts()
-    if known is None:
-        return ()
-    try:
-        found = known.of(subject_of(described))
-    except OSError as error:
-        _log.warning("verdicts on KV types are not used: %s", error)
-        return ()
-    return tuple(
-        Outcome(v.kv_type_k, v.kv_type_v, v.quick, v.longest, next(iter(v.objections), None))
-        for v in found
-    )
 
 
 async def plan_on(client: EngineClient, ground: Ground, wish: Wish) -> MemoryPlan:

@@ -19,8 +19,8 @@ from edgekv.quality.passages import ask
 from edgekv.quality.trials import Trial, trials
 from edgekv.quality.verdicts import REFERENCE, Subject, Verdict, Verdicts
 from edgekv.service.comparing import Comparing, Hear, comparing
+from edgekv.service.ground import subject_of
 from edgekv.service.lineup import BRANCH_TOKENS, prepare
-from edgekv.service.planning import subject_of
 from edgekv.service.stages import Stage
 
 LONGEST = 16_384

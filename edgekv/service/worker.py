@@ -27,11 +27,12 @@ from edgekv.service import planning
 from edgekv.service.conduct import AS_USUAL, Conduct
 from edgekv.service.drafts import Desk, Draft
 from edgekv.service.engine_client import EngineClient, Interrupted
+from edgekv.service.ground import Ground, check_file, read_ground
 from edgekv.service.memory_watch import MemoryWatch
-from edgekv.service.planning import Ground
 from edgekv.service.questions import Questions
 from edgekv.service.recovery import Recovery
 from edgekv.service.report import Report
+from edgekv.service.starting import start_again, start_engine
 from edgekv.service.states import LoadStep, State
 from edgekv.service.unread import read_ahead
 from edgekv.service.warm import as_read_by, pin
@@ -117,7 +118,7 @@ class Worker:
         self._enter(State.STARTING)
         # Before there is an engine: what that holds already is counted in the plan.
         machine = self._probe.machine()
-        client = self._client = await planning.start_engine(self.wish)
+        client = self._client = await start_engine(self.wish)
         try:
             return await self._plan(client, machine)
         except EngineDied as death:
@@ -215,7 +216,7 @@ class Worker:
             self.conduct.recorder.close()
 
     async def _plan(self, client: EngineClient, machine: Machine) -> MemoryPlan:
-        ground = await planning.read_ground(client, self.path, machine)
+        ground = await read_ground(client, self.path, machine)
         self.facts = ground.described.facts
         self._enter(State.PLANNING)
         self.plan, self.ground = await planning.plan_on(client, ground, self.wish), ground
@@ -263,9 +264,9 @@ class Worker:
         self._enter(State.RESTARTING)
         self.num_restarts += 1
         machine = self._probe.machine()
-        client = self._client = await planning.start_again(self.wish, self._client)
+        client = self._client = await start_again(self.wish, self._client)
         try:
-            planning.check_file(self.ground)
+            check_file(self.ground)
             if self.ground is None or client.workers.addresses != self.ground.workers.addresses:
                 await self._plan(client, machine)
             elif needs_less:
@@ -284,7 +285,7 @@ class Worker:
         assert self.allocation is not None
         opened, most_bytes = DryRun(self.plan.choice, self.allocation), self.watch.ran_out()
         self._enter(State.PLANNING)
-        self.ground = await planning.read_ground(client, self.path, machine)
+        self.ground = await read_ground(client, self.path, machine)
         less = await planning.plan_less(client, self.ground, self.wish, opened, most_bytes)
         self.plan = less or self.plan
 

@@ -17,8 +17,9 @@ from edgekv.core.plan import Allocation, Choice, DeviceInfo, MemoryPlan, Opening
 from edgekv.core.restraint import Restraint
 from edgekv.engine.resizing import with_room_for
 from edgekv.errors import EngineDied
+from edgekv.service.ground import Ground
 from edgekv.service.memory_watch import MemoryWatch
-from edgekv.service.planning import Ground, plan_opened
+from edgekv.service.planning import plan_opened
 from tests.engine.driver import request
 from tests.unit.budget_models import (
     GIB,

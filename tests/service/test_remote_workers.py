@@ -17,7 +17,7 @@ from edgekv.core.frames import Submit
 from edgekv.core.plan import DeviceInfo
 from edgekv.core.request import RequestId, SamplingParams, Segment, TextPrompt, Token
 from edgekv.errors import DoesNotFit
-from edgekv.service import planning, remote_workers
+from edgekv.service import remote_workers, starting
 from edgekv.service.remote_workers import find_workers
 from edgekv.service.states import State
 from edgekv.service.worker import Worker
@@ -146,7 +146,7 @@ def test_an_answer_goes_on_when_one_of_three_workers_dies(starter_model: Path) -
 
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(planning, "SECONDS_TO_COME_BACK", 0.0)
+        patch.setattr(starting, "SECONDS_TO_COME_BACK", 0.0)
         sizes = (35 * MIB, 35 * MIB, 120 * MIB)
         asyncio.run(run([stack.enter_context(lender(size)) for size in sizes]))
 
@@ -174,7 +174,7 @@ def test_an_engine_waits_for_a_worker_whose_process_starts_again(starter_model: 
 
     with pytest.MonkeyPatch.context() as patch, lender(60 * MIB) as one:
         # However busy this machine is.
-        patch.setattr(planning, "SECONDS_TO_COME_BACK", 600.0)
+        patch.setattr(starting, "SECONDS_TO_COME_BACK", 600.0)
         asyncio.run(run(one))
 
 

@@ -9,7 +9,8 @@ import pytest
 from edgekv.budget.wish import Wish
 from edgekv.core.frames import Described, Opened
 from edgekv.core.plan import MemoryPlan, Opening
-from edgekv.service.planning import Ground, held_to
+from edgekv.service.ground import Ground
+from edgekv.service.planning import held_to
 from tests.unit.budget_models import (
     GIB,
     RUNTIME_BYTES,

@@ -17,7 +17,7 @@ from edgekv.core.request import Priority, RequestId, SeqId
 from edgekv.errors import DoesNotFit, EdgeKVError
 from edgekv.service.drafts import Desk, Draft
 from edgekv.service.engine_client import EngineClient
-from edgekv.service.planning import Ground
+from edgekv.service.ground import Ground
 from edgekv.service.report import Report
 from tests.tui.fakes import MIB, Script, ScriptedWorker, a_model, a_plan
 
