@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -96,12 +96,13 @@ class ServedModel:
     @property
     def name(self) -> str:
         """The file's: what a file says of itself is often shared by all sizes of a family."""
-        return Path(self.facts.path).stem
+        # pathlib interns the parts of every path, and the table of such strings grows with them.
+        return os.path.splitext(os.path.basename(self.facts.path))[0]
 
     def checked(self, asked: str | None) -> ModelFacts:
         """Raises `UnknownModel` for the name of another model."""
         facts = self.facts
-        known = {self.name, Path(facts.path).name, facts.name, ANY_NAME}
+        known = {self.name, os.path.basename(facts.path), facts.name, ANY_NAME}
         if asked is not None and asked not in known:
             raise UnknownModel(asked, self.name)
         return facts
