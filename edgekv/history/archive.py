@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgekv.config.places import HOME_VARIABLE
 from edgekv.errors import NotSaved, Unavailable
 from edgekv.history.entries import ConversationId
+from edgekv.history.returning import write_back
 from edgekv.history.store import History, default_path
 
 
@@ -16,6 +18,9 @@ class Archive:
     def __init__(self, path: Path | None) -> None:
         """Opens the file at `path`. None: nothing is to be saved, which is no problem."""
         self.problem = ""
+        self._path = path
+        self._counterparts: dict[ConversationId, ConversationId] = {}
+        """Of conversations that went on in memory, those in the file."""
         self.was_broken_off = False
         """The last program ended in the middle of an answer, in the conversation `to_open`."""
         self.to_open: ConversationId | None = None
@@ -57,6 +62,33 @@ class Archive:
         """An empty history that ends with the program takes the place of the one that failed."""
         self.problem = str(problem)
         self.history = History(None)
+
+    def come_back(self) -> Mapping[ConversationId, ConversationId]:
+        """Write to the file again if that works by now, first of all what is in memory alone.
+
+        Returns the conversations' numbers in the file by those in memory; nothing if it fails.
+        """
+        if self.is_saved:
+            self.problem = ""
+        if self.is_saved or self._path is None:
+            return {}
+        try:
+            file = History(self._path)
+        except (NotSaved, Unavailable):
+            return {}
+        try:
+            write_back(self.history, file, self._counterparts)
+        except NotSaved:
+            file.close()
+            return {}
+        self.history.close()
+        self.history, self.problem = file, ""
+        counterparts, self._counterparts = self._counterparts, {}
+        return counterparts
+
+    def stands_for(self, in_memory: ConversationId, in_file: ConversationId) -> None:
+        """The one goes on where the other could not be written."""
+        self._counterparts[in_memory] = in_file
 
     def close(self) -> None:
         """Safe to call twice."""

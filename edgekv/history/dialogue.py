@@ -26,7 +26,10 @@ LONGEST_TITLE = 60
 
 
 class Dialogue:
-    """Never fails: what cannot be saved goes on in memory, and the archive says why."""
+    """Never fails: what cannot be saved goes on in memory, and the archive says why.
+
+    With each question and each answer's end it is tried again.
+    """
 
     def __init__(self, archive: Archive, clock: Callable[[], float] = time.monotonic) -> None:
         self._archive, self._clock = archive, clock
@@ -45,8 +48,12 @@ class Dialogue:
         """Another program went on with this conversation, so this is a copy from there on."""
 
     def open(self, conversation: ConversationId) -> None:
-        """Raises `KeyError` if there is none, `NotSaved` if it cannot be read."""
-        opened = self._archive.history.open(conversation)
+        """Raises `KeyError` if there is none. What cannot be read is not opened."""
+        try:
+            opened = self._archive.history.open(conversation)
+        except NotSaved as error:
+            self._move_to_memory(error)
+            return
         self.new()
         self.id, self.title, self.entries = opened.id, opened.title, opened.entries
         self._head = opened.head
@@ -84,6 +91,7 @@ class Dialogue:
     # --- a question and its answer ---
 
     def ask(self, question: str) -> None:
+        self._come_back()
         self._before_question = (self.entries, self._head)
         if self.id is None:
             self.title = title_of(question)
@@ -118,6 +126,7 @@ class Dialogue:
         last = replace(self.entries[-1], message=draft.message, ending=ending, stats=draft.stats)
         self.entries = (*self.entries[:-1], last)
         self._saving(self._finish_last)
+        self._come_back()
 
     def withdraw_answer(self) -> None:
         """It never began: all is as it was before it was asked for."""
@@ -251,12 +260,21 @@ class Dialogue:
         except NotSaved as error:
             self._move_to_memory(error)
 
+    def _come_back(self) -> None:
+        """Go on in the file, if it can be written again."""
+        counterparts = self._archive.come_back()
+        if self.id is not None and self.id in counterparts:
+            self.open(counterparts[self.id])
+
     def _move_to_memory(self, error: NotSaved) -> None:
         """The same conversation in an empty history that ends with the program."""
+        in_file = self.id if self._archive.is_saved else None
         self._archive.go_on_in_memory(error)
         entries, self.entries, self.id, self._head = self.entries, (), None, None
         for entry in entries:
             self._write(entry)
+        if self.id is not None and in_file is not None:
+            self._archive.stands_for(self.id, in_file)
         settled = self._settled()
         if self._draft is not None:
             self._draft.rest_on(settled)

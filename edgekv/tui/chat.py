@@ -36,6 +36,7 @@ from edgekv.tui.words import choice_words, read_context
 
 SECONDS_BETWEEN_LOOKS = 0.25
 """How often the memory bar looks at the engine's last snapshot."""
+SAVED_AGAIN = "Conversations are saved again, with all that was said meanwhile."
 OpenModel: TypeAlias = Callable[[Path], ChatModel]
 """The model in a file, not started yet, opened as the user wished when EdgeKV was started."""
 
@@ -166,9 +167,8 @@ class ChatScreen(Screen[None]):
     async def _say_unsaved(self) -> None:
         if self.archive.problem != self._shown_problem:
             self._shown_problem = self.archive.problem
-            await self.talk.transcript.add_notice(
-                f"{self._shown_problem} This conversation goes on unsaved; /export writes it."
-            )
+            unsaved = f"{self._shown_problem} This conversation goes on unsaved; /export writes it."
+            await self.talk.transcript.add_notice(unsaved if self._shown_problem else SAVED_AGAIN)
 
     @on(Talk.Changed)
     def _refresh_keys(self) -> None:
@@ -235,13 +235,13 @@ class ChatScreen(Screen[None]):
         self.notify("Copied it", timeout=2)
 
     @on(ConversationList.Opened)
-    async def _open(self, message: ConversationList.Opened) -> None:
+    def _open(self, message: ConversationList.Opened) -> None:
         if message.conversation is None:
-            await self.talk.start_over(self.dialogue.system)
+            self.action_new()
             return
         self._close_list()
         if message.conversation != self.dialogue.id:
-            await self.talk.open(message.conversation)
+            self.talk.call_later(self.talk.open, message.conversation)
 
     @on(ConversationList.Closed)
     def _close_list(self) -> None:

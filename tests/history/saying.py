@@ -92,3 +92,16 @@ def break_file(path: Path) -> None:
         connection.execute("ALTER TABLE message RENAME TO gone")
         connection.execute("ALTER TABLE conversation RENAME TO gone_too")
     connection.close()
+
+
+def mend_file(path: Path) -> None:
+    """What `break_file` broke can be written again."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE gone RENAME TO message")
+        connection.execute("ALTER TABLE gone_too RENAME TO conversation")
+        connection.execute(
+            "CREATE TABLE piece (id INTEGER PRIMARY KEY AUTOINCREMENT, "
+            "message INTEGER NOT NULL REFERENCES message (id) ON DELETE CASCADE, "
+            "content BLOB NOT NULL, thought BLOB NOT NULL, stats BLOB NOT NULL)"
+        )
+    connection.close()

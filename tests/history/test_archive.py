@@ -14,6 +14,8 @@ from tests.history.saying import (
     SteadyClock,
     break_file,
     exchange,
+    mend_file,
+    on_disk,
     part,
     said,
 )
@@ -102,3 +104,46 @@ def test_where_nothing_can_be_saved_the_archive_says_why_and_works(tmp_path: Pat
     exchange(dialogue, "a", "b")
     assert said(dialogue) == ["a", "b"]
     assert Archive(None).problem == ""
+
+
+@pytest.mark.parametrize("breaks_at", ["question", "answer", "piece"])
+def test_a_file_that_can_be_written_again_gets_all_that_was_said_meanwhile(
+    dialogue: Dialogue, archive: Archive, path: Path, still: SteadyClock, breaks_at: str
+) -> None:
+    exchange(dialogue, "a", "b")
+    number = dialogue.id
+    for moment in ("question", "answer", "piece"):
+        if moment == breaks_at:
+            break_file(path)
+        if moment == "question":
+            dialogue.ask("c")
+        elif moment == "answer":
+            dialogue.begin_answer("model")
+        else:
+            still.now += SECONDS_BETWEEN_WRITES
+            dialogue.grow(part("d"))
+    dialogue.end_answer(Ending.WHOLE)
+    assert not archive.is_saved
+    mend_file(path)
+    exchange(dialogue, "e", "f")
+    assert archive.is_saved
+    assert archive.problem == ""
+    assert dialogue.id == number
+    assert said(dialogue) == on_disk(path, dialogue) == ["a", "b", "c", "d", "e", "f"]
+    assert [listed.title for listed in archive.history.listed()] == ["a"]
+    assert not archive.history.settle_broken()
+
+
+def test_conversations_that_began_in_memory_come_into_the_file_too(
+    dialogue: Dialogue, archive: Archive, path: Path
+) -> None:
+    exchange(dialogue, "a", "b")
+    break_file(path)
+    dialogue.new()
+    exchange(dialogue, "c", "d")
+    dialogue.new()
+    exchange(dialogue, "e", "f")
+    mend_file(path)
+    dialogue.ask("g")
+    assert {listed.title for listed in archive.history.listed()} == {"a", "c", "e"}
+    assert on_disk(path, dialogue) == ["e", "f", "g"]
