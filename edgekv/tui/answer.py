@@ -76,7 +76,7 @@ class Answer(Spoken):
         self._figures.show(figures)
 
     async def prepare(self, width: int) -> None:
-        """Draw the text for a transcript of so many columns before it is laid out."""
+        """Draw the text in so many columns before it is laid out."""
         await self._prose.prepare(width)
 
     async def stop_drawing(self) -> None:

@@ -32,6 +32,9 @@ LONGEST_REST = 500
 LONGEST_BLOCK = 2000
 """Characters. A longer list or piece of code is cut too, which leaves a gap until it is whole."""
 
+SIDES = 4
+"""Columns beside the text that `edgekv.tcss` leaves empty."""
+
 _drawer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drawer")
 """Keys are seen while it draws. Only one, for each takes its share of the event loop's turns."""
 
@@ -152,10 +155,14 @@ class Prose(Widget):
         styles = markdown_styles(self.app.theme_variables, theme.ansi)
         return Look(width, styles, code_theme(theme.ansi, theme.dark))
 
+    def _look_again(self, width: int) -> None:
+        """Draw it anew in a task: Textual forgets a change of height if messages wait for it."""
+        self._look = self._look_at(width)
+        self.run_worker(self._draw_anew(), group="draw")
+
     def _take_theme(self, _: Theme) -> None:
         if self._look is not None:
-            self._look = self._look_at(self._look.width)
-            self.call_later(self._draw_anew)
+            self._look_again(self._look.width)
 
     # --- what Textual asks for ---
 
@@ -166,8 +173,7 @@ class Prose(Widget):
             draw_all(self._parts, self._look)
             self._join()
         elif self._look is not None and width not in {0, self._look.width}:
-            self._look = self._look_at(width)
-            self.call_later(self._draw_anew)
+            self._look_again(width)
         return len(self._lines)
 
     def render_line(self, y: int) -> Strip:

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from edgekv.history.entries import Entry
 from edgekv.tui.answer import Answer
 from edgekv.tui.line import Line
+from edgekv.tui.prose import SIDES
 from edgekv.tui.question import Question
 from edgekv.tui.spoken import Spoken
 from edgekv.tui.words import call_words, entry_words
@@ -79,7 +80,7 @@ class Transcript(VerticalScroll, can_focus=False):
         if entries:
             self.add_class("-used")
             start = max(0, len(entries) - MOST_AT_ONCE)
-            await self.mount(*_widgets(entries, start, len(entries)))
+            await self.mount(*await self._widgets(entries, start, len(entries)))
             self.query_one(Earlier).show_number(start)
             self.anchor()
 
@@ -88,7 +89,7 @@ class Transcript(VerticalScroll, can_focus=False):
         earlier = self.query_one(Earlier)
         if earlier.num_hidden:
             start = max(0, earlier.num_hidden - MOST_AT_ONCE)
-            added = _widgets(entries, start, earlier.num_hidden)
+            added = await self._widgets(entries, start, earlier.num_hidden)
             at, height = self.scroll_y, self.virtual_size.height
             earlier.show_number(start)
             await self.mount(*added, after=earlier)
@@ -132,6 +133,19 @@ class Transcript(VerticalScroll, can_focus=False):
         await self._add(text, kind)
         self.anchor()
 
+    @property
+    def prose_width(self) -> int:
+        """Columns of an answer's text."""
+        return self.scrollable_content_region.width - SIDES
+
+    async def _widgets(self, entries: Sequence[Entry], start: int, end: int) -> list[Widget]:
+        """Drawn already: many at once would take all the time that keys wait for."""
+        widgets = [_widget(number, entries[number]) for number in range(start, end)]
+        for widget in widgets:
+            if isinstance(widget, Answer) and self.prose_width > 0:
+                await widget.prepare(self.prose_width)
+        return widgets
+
     async def _add(self, text: str, kind: str) -> None:
         self.add_class("-used")
         await self.mount(Line(text, classes=kind))
@@ -157,10 +171,6 @@ class Transcript(VerticalScroll, can_focus=False):
             gc.unfreeze()
         gc.collect()
         gc.freeze()
-
-
-def _widgets(entries: Sequence[Entry], start: int, end: int) -> list[Widget]:
-    return [_widget(number, entries[number]) for number in range(start, end)]
 
 
 def _widget(position: int, entry: Entry) -> Widget:

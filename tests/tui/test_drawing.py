@@ -198,9 +198,8 @@ async def test_a_finished_answer_takes_on_another_theme(theme: Theme) -> None:
         await chat.ask("Before.")
         keyword = chat.colour_of("return")
         chat.app.theme = theme.name
-        await chat.pilot.pause()
         primary = Color.parse(theme.primary).rich_color
-        assert chat.colour_of("A heading") == primary
+        await chat.until(lambda: chat.colour_of("A heading") == primary)
         assert chat.colour_of("return") != keyword
 
 
