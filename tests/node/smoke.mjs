@@ -8,7 +8,8 @@ const asked = {
   model: "local",
   messages: [{ role: "user", content: "Say hi." }],
   max_tokens: 6,
-  temperature: 0,
+  // Forces a token, "STOP", whatever the model would say.
+  logit_bias: { 48124: 100 },
 };
 const tool = {
   type: "function",
@@ -38,7 +39,7 @@ for await (const chunk of stream) {
 }
 
 const called = await client.chat.completions
-  .stream({ ...asked, max_tokens: 60, tools: [tool], tool_choice: "required" })
+  .stream({ ...asked, max_tokens: 60, logit_bias: {}, tools: [tool], tool_choice: "required" })
   .finalChatCompletion();
 const response = await client.responses.create({
   model: "local",
