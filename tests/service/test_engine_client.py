@@ -36,7 +36,8 @@ CHOICE = Choice(
     flash_attention=True,
     threads=2,
 )
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 600
+"""However busy this machine is."""
 
 
 def with_client(use: Callable[[EngineClient], Awaitable[None]]) -> None:
@@ -61,7 +62,8 @@ def ask(client: EngineClient, name: str, max_tokens: int) -> EventQueue:
     request_id = RequestId(name)
     queue = client.open_stream(request_id)
     prompt = TextPrompt((Segment("The robot", True),))
-    client.send(Submit(request_id, prompt, max_tokens, SamplingParams(temperature=0)))
+    sampling = SamplingParams(temperature=0)
+    client.send(Submit(request_id, prompt, max_tokens, sampling, ignore_end=True))
     return queue
 
 

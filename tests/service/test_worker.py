@@ -32,7 +32,7 @@ def with_worker(path: Path, use: Callable[[Worker], Awaitable[None]]) -> None:
     async def run() -> None:
         worker = Worker(str(path), WISH)
         try:
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(600):
                 await worker.start()
                 await use(worker)
         finally:
