@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -53,14 +54,21 @@ def test_each_worker_is_a_device_with_what_it_lends(
     assert tuple(free_bytes(library)) == LENT
 
 
-def test_logits_are_the_same_wherever_layers_are(
+def shares(found: np.ndarray) -> np.ndarray:
+    """How likely each token is."""
+    raised = np.exp(found - found.max())
+    return np.array(raised / raised.sum())
+
+
+def test_answers_are_the_same_wherever_layers_are(
     library: LlamaLibrary, starter_model: Path
 ) -> None:
-    here = logits(library, Opening(str(starter_model), SMALL))
+    here = shares(logits(library, Opening(str(starter_model), SMALL)))
     for worker_layers in PLACES:
-        there = logits(library, Opening(str(starter_model), placed(worker_layers)))
-        # Both sides compute with one library on one processor, so nothing rounds differently.
-        assert (here == there).all(), worker_layers
+        there = shares(logits(library, Opening(str(starter_model), placed(worker_layers))))
+        # Not to the bit: weights that are here may be laid out for the processor, which rounds
+        # otherwise. One layer that is left out moves most of what is likely.
+        assert np.abs(here - there).sum() / 2 < 0.05, worker_layers
 
 
 def test_a_dry_run_foresees_every_byte_on_every_worker(
