@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from edgekv.budget.formulas import (
+    embedding_bytes,
+    kv_bytes_per_cell,
+    output_bytes,
+    state_bytes,
+)
+from edgekv.budget.geometry import read_geometry
 from edgekv.budget.wish import Wish
 from edgekv.errors import DoesNotFit, InvalidValue
-from tests.unit.budget_models import MIB, machine, model, plan, with_memory
+from tests.unit.budget_models import HYBRID, MIB, machine, model, plan, with_memory
 
 
 def test_there_is_room_for_them_where_there_is_plenty() -> None:
@@ -43,6 +50,15 @@ def test_a_model_that_ranks_texts_gives_none() -> None:
     assert plan(Wish(embeddings=None), ranker).choice.embedding_cells == 0
     with pytest.raises(InvalidValue, match="ranks texts"):
         plan(Wish(embeddings=True), ranker)
+
+
+def test_a_recurrent_model_keeps_the_state_of_the_text_that_is_embedded() -> None:
+    hybrid = read_geometry(model("qwen35", **HYBRID).metadata)
+    assert hybrid is not None
+    cells = 2048 * kv_bytes_per_cell(hybrid)["f16"]
+    logits = output_bytes(32_000, 16)
+    needed = cells + state_bytes(hybrid, num_ids=1) + 2 * logits
+    assert embedding_bytes(hybrid, 32_000, 2048) == needed
 
 
 def test_what_may_stay_unfilled_is_a_twentieth_with_the_room_for_schemas() -> None:

@@ -16,6 +16,7 @@ from edgekv.budget.formulas import (
     kv_bytes_per_cell,
     output_bytes,
     padded,
+    score_bytes,
     state_bytes,
     window_cells,
 )
@@ -79,6 +80,13 @@ def test_a_hybrid_has_cells_in_its_attention_layers_and_state_in_the_others() ->
     assert kv_bytes_per_cell(known)["f16"] == 24_576
     assert kv_bytes(known, Pool(32768), "f16", "f16") == 768 * MIB
     assert state_bytes(known, num_ids=1) == 79_036_416
+
+
+def test_without_cells_nothing_is_looked_at_with_flash_attention_or_without() -> None:
+    known = model("rwkv7", block_count=4, attention__head_count=16, wkv__head_size=64)
+    for flash_attention in (True, False):
+        assert attention_bytes(known, Pool(4096, flash_attention=flash_attention)) == 0
+    assert score_bytes(known, Pool(4096, flash_attention=False)) == 0
 
 
 def test_a_recurrent_model_takes_nothing_for_a_token() -> None:

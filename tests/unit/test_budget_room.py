@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgekv.budget.pressure import Room
-from edgekv.budget.room import LEAST_MARGIN, Held, margins, rooms
+from edgekv.budget.room import LEAST_MARGIN, Calm, Held, margins, rooms, with_given_back
+from edgekv.budget.wish import Wish
 from edgekv.core.plan import Allocation, BufferSize, DeviceInfo, MemoryPlan
 from tests.unit.budget_models import GIB, MIB, graphics, machine, plan
 
@@ -72,3 +73,41 @@ def test_a_device_that_shares_the_hosts_memory_is_counted_with_it() -> None:
     (host,) = read(made, 8 * GIB, 0, shared)
     # Its driver took the 200 MiB, so they are no longer to be taken.
     assert host.spare_bytes == 8 * GIB - made.total_bytes + 200 * MIB
+
+
+def test_what_stays_empty_while_nothing_is_kept_is_the_room_for_copies() -> None:
+    made = plan(Wish(host_cache_bytes=300 * MIB), host=machine(8 * GIB))
+    copies = [line.bytes for line in made.lines if line.label == "host_cache"]
+    (host,) = read(made, 8 * GIB, 0)
+    assert [host.idle_bytes] == copies
+
+
+def test_of_a_calm_the_least_counts_on_every_device_whatever_the_engine_took_meanwhile() -> None:
+    looks = [
+        Held(6 * GIB, GIB, (graphics(3 * GIB),)),
+        Held(3 * GIB, 2 * GIB, (graphics(2 * GIB),)),  # of 5 GiB the engine took one more
+        Held(5 * GIB, 2 * GIB, (graphics(4 * GIB),)),
+    ]
+    calm = Calm(0.0, looks[0])
+    for look in looks[1:]:
+        calm = calm.with_look(look)
+    least = calm.least
+    assert least.available + least.private == 5 * GIB
+    assert least.private == 2 * GIB
+    assert [device.free_bytes for device in least.devices] == [2 * GIB]
+
+
+def test_an_engine_that_ended_would_give_back_all_that_it_holds() -> None:
+    made = plan(host=machine(8 * GIB), gpu=graphics(16 * GIB))
+    cpu = DeviceInfo("CPU", "cpu", "processor", 8 * GIB, 4 * GIB)
+    held = Held(4 * GIB, GIB, (cpu, graphics(GIB)))
+    given_back = with_given_back(made, ALLOCATED, held)
+    assert (given_back.available, given_back.private) == (5 * GIB, 0)
+    assert [device.free_bytes for device in given_back.devices] == [4 * GIB, GIB + 200 * MIB]
+
+
+def test_what_a_driver_holds_of_the_hosts_memory_would_come_back_with_it() -> None:
+    shared = graphics(8 * GIB, unified=True)
+    made = plan(host=machine(8 * GIB), gpu=shared)
+    given_back = with_given_back(made, ALLOCATED, Held(4 * GIB, GIB, (shared,)))
+    assert given_back.available == 5 * GIB + 200 * MIB
