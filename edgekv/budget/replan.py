@@ -32,11 +32,20 @@ def replan(basis: Basis, whole: Choice, opened: DryRun) -> MemoryPlan:
     bounded = structs.replace(basis.facts, context_train=whole.context_length)
     narrow = replace(case, facts=bounded, most_slots=whole.slots)
     spare = _like(opened.choice, judge.spare_by_estimate(opened))
-    choice = whole if spare(whole) >= 0 else best_choice(narrow, spare)
-    if choice is None:
-        choice = structs.replace(most_frugal_choice(narrow), swa_full=opened.choice.swa_full)
-    run = DryRun(choice, estimate(opened, case.geometry, basis.facts.num_vocab, choice))
-    return basis.plan(_as_wished(basis, choice), judge, with_host_cache(case, judge, run))
+
+    def sized(choice: Choice) -> DryRun:
+        return DryRun(choice, estimate(opened, case.geometry, basis.facts.num_vocab, choice))
+
+    if spare(whole) >= 0:
+        run = sized(whole)
+    else:
+        choice = best_choice(narrow, spare) or _least(narrow, opened.choice)
+        run = with_host_cache(case, judge, sized(choice))
+    return basis.plan(_as_wished(basis, run.choice), judge, run)
+
+
+def _least(case: Case, opened: Choice) -> Choice:
+    return structs.replace(most_frugal_choice(case), swa_full=opened.swa_full)
 
 
 def is_another_size_of(choice: Choice, whole: Choice) -> bool:
