@@ -1,7 +1,8 @@
 """What of a model's weights llama.cpp lays out anew for the processor, told without opening it.
 
 Such a tensor is a copy on top of the mapped file. Source of the rules: ggml's `repack.cpp`
-(`ggml_repack_get_optimal_repack_type`, `supports_op`), as of the release that is checked.
+(`ggml_repack_get_optimal_repack_type`, `supports_op`) and `amx.cpp` and `mmq.cpp`
+(`get_row_size`), as of the release that is checked.
 """
 
 from __future__ import annotations
@@ -24,11 +25,44 @@ class _Rule:
     features: frozenset[str]
     rows: int
 
+    def copy_bytes(self, tensor: Tensor, features: Collection[str]) -> int:
+        """0 where the rule does not hold."""
+        holds = self.features <= set(features) and tensor.lengths[1] % self.rows == 0
+        return (tensor.num_bytes or 0) if holds else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _TileRule:
+    """Intel's tiles take single matrices whose rows have whole blocks of `block` elements, and add
+    `block_bytes` to each block. They come before every other layout.
+    """
+
+    block: int
+    block_bytes: int = 0
+
+    def copy_bytes(self, tensor: Tensor, features: Collection[str]) -> int:
+        """0 where the rule does not hold."""
+        columns, rows, *stacked = tensor.lengths
+        if "AMX_INT8" not in features or stacked or columns % self.block or rows % _TILE_ROWS:
+            return 0
+        return (tensor.num_bytes or 0) + rows * columns // self.block * self.block_bytes
+
 
 def _rules(*rules: tuple[str, int]) -> tuple[_Rule, ...]:
     return tuple(_Rule(frozenset(features.split()), rows) for features, rows in rules)
 
 
+_TILE_ROWS = 32
+_TILES = {
+    1: _TileRule(16),  # F16
+    2: _TileRule(32),  # Q4_0
+    3: _TileRule(32),  # Q4_1
+    8: _TileRule(32, 4),  # Q8_0
+    12: _TileRule(256, 4),  # Q4_K
+    13: _TileRule(256, 4),  # Q5_K
+    14: _TileRule(256),  # Q6_K
+    23: _TileRule(256, 2),  # IQ4_XS
+}
 _AVX2, _DOTPROD = ("AVX2", 8), ("NEON DOTPROD", 4)
 _RULES = {
     2: _rules(_AVX2, _DOTPROD, ("NEON MATMUL_INT8", 4), ("VXE", 4)),  # Q4_0
@@ -55,9 +89,7 @@ def repacked_bytes(tensors: Iterable[Tensor], features: Collection[str]) -> int:
 
     `features` is what the library was built with, in ggml's words.
     """
-    if "REPACK" not in features:
-        return 0
-    return sum(one.num_bytes or 0 for one in _multiplied(tensors) if _is_repacked(one, features))
+    return sum(_copy_bytes(one, features) for one in _multiplied(tensors))
 
 
 def _multiplied(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
@@ -71,8 +103,9 @@ def _multiplied(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
             yield one
 
 
-def _is_repacked(tensor: Tensor, features: Collection[str]) -> bool:
-    return any(
-        rule.features <= set(features) and tensor.lengths[1] % rule.rows == 0
-        for rule in _RULES.get(tensor.kind, ())
-    )
+def _copy_bytes(tensor: Tensor, features: Collection[str]) -> int:
+    tiles = _TILES.get(tensor.kind)
+    if tiles and (copied := tiles.copy_bytes(tensor, features)):
+        return copied
+    rules = _RULES.get(tensor.kind, ()) if "REPACK" in features else ()
+    return max((rule.copy_bytes(tensor, features) for rule in rules), default=0)

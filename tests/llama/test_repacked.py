@@ -163,20 +163,25 @@ def test_the_weights_of_real_models_are_foreseen(
 
 
 @pytest.mark.parametrize(
-    ("kind", "features", "is_copied"),
+    ("kind", "features", "copied"),
     [
-        (KIND.Q8_0, "REPACK AVX2 AVX512", False),
-        (KIND.Q8_0, "REPACK NEON DOTPROD", True),
-        (KIND.Q6_K, "REPACK NEON MATMUL_INT8", True),
-        (KIND.Q2_K, "REPACK AVX2", False),
-        (KIND.Q2_K, "REPACK AVX2 AVX512", True),
-        (KIND.Q4_0, "AVX2", False),
-        (KIND.Q4_0, "REPACK NEON", False),
+        (KIND.Q8_0, "REPACK AVX2 AVX512", 0),
+        (KIND.Q8_0, "REPACK NEON DOTPROD", 256 * 256 // 32 * 34),
+        (KIND.Q6_K, "REPACK NEON MATMUL_INT8", 256 * 210),
+        (KIND.Q2_K, "REPACK AVX2", 0),
+        (KIND.Q2_K, "REPACK AVX2 AVX512", 256 * 84),
+        (KIND.Q4_0, "AVX2", 0),
+        (KIND.Q4_0, "REPACK NEON", 0),
+        (KIND.Q4_1, "REPACK AVX2 AVX512", 0),
+        (KIND.Q4_1, "REPACK AVX2 AVX512 AMX_INT8", 256 * 256 // 32 * 20),
+        (KIND.Q8_0, "AVX2 AVX512 AMX_INT8", 256 * 256 // 32 * (34 + 4)),
+        (KIND.Q4_K, "REPACK AVX2 AVX512 AMX_INT8", 256 * (144 + 4)),
+        (KIND.F16, "REPACK AVX2 AVX512 AMX_INT8", 256 * 256 * 2),
+        (KIND.F32, "REPACK AVX2 AVX512 AMX_INT8", 0),
     ],
 )
 def test_other_processors_want_other_types_laid_out(
-    kind: gguf.GGMLQuantizationType, features: str, is_copied: bool
+    kind: gguf.GGMLQuantizationType, features: str, copied: int
 ) -> None:
     tensor = Tensor("blk.0.attn_q.weight", int(kind), (256, 256), 0)
-    copies = repacked_bytes([tensor], features.split())
-    assert copies == (tensor.num_bytes if is_copied else 0)
+    assert repacked_bytes([tensor], features.split()) == copied
