@@ -165,12 +165,18 @@ class TestState:
         assert made.choice.kept == 0
         assert any("recurrent" in sentence for sentence in made.limits)
 
-    def test_a_dry_run_that_would_take_too_much_for_real_is_not_made(self) -> None:
-        facts = model("qwen35", **HYBRID)
+    @pytest.mark.parametrize(
+        ("weight_bytes", "slots"),
+        [(256 * MIB, 200), (2 * GIB, None)],
+        ids=["state", "weights"],
+    )
+    def test_a_dry_run_that_would_take_too_much_for_real_is_not_made(
+        self, weight_bytes: int, slots: int | None
+    ) -> None:
+        facts = model("qwen35", weight_bytes=weight_bytes, **HYBRID)
         library = KnownAllocator(facts)
-        wish = with_memory(GIB, slots=200)
-        basis = Basis(facts, (), PLENTY, wish, RUNTIME_BYTES)
-        with pytest.raises(DoesNotFit, match=r"--slots \d+"):
+        basis = Basis(facts, (), PLENTY, with_memory(GIB, slots=slots), RUNTIME_BYTES)
+        with pytest.raises(DoesNotFit, match=r"--slots \d+" if slots else "--memory"):
             asyncio.run(plan_memory(basis, library.dry_run))
         assert library.openings == []
 
