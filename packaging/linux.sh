@@ -15,10 +15,11 @@ shift
 root=$work/root
 repository=$(cd "$(dirname "$0")/.." && pwd)
 jobs=${JOBS:-$(nproc)}
-# Its gcc 10 knows neither AVX-VNNI nor AMX, nor SVE2 and SME on ARM.
+# Its gcc 10 knows neither AVX-VNNI nor AMX, so alderlake's processors get haswell and those of
+# sapphirerapids zen4; on ARM it knows no SME, so those of armv9.2_2 get armv8.6_1.
 case $(uname -m) in
   x86_64) variants=${VARIANTS:-"sse42 sandybridge ivybridge haswell skylakex cascadelake icelake zen4"} ;;
-  aarch64) variants=${VARIANTS:-"armv8.0_1 armv8.2_1 armv8.2_2"} ;;
+  aarch64) variants=${VARIANTS:-"armv8.0_1 armv8.2_1 armv8.2_2 armv8.6_1"} ;;
 esac
 
 if [[ ! -e $root/made ]]; then
