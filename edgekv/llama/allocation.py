@@ -176,13 +176,14 @@ def _cache_bytes(lines: Lines, kind: str) -> int:
 
 
 def _device(buffer_type: str) -> str:
-    """The device a ggml buffer type lives on: "CPU_REPACK" and "CUDA_Host" are host memory."""
+    """The device a ggml buffer type lives on: "CPU_REPACK", "CUDA_Host" and "AMX", the layout for
+    Intel's tiles, are host memory.
+    """
     if (device := rpc.device_of(buffer_type)) is not None:
         return device
-    name = buffer_type
-    if name.endswith("_Host"):
+    if buffer_type == "AMX" or buffer_type.endswith("_Host"):
         return "CPU"
-    return name.split("_")[0]
+    return buffer_type.split("_")[0]
 
 
 class _Map(ctypes.Structure):

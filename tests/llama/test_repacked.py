@@ -12,6 +12,7 @@ import pytest
 from edgekv.budget.planner import Basis, plan_memory
 from edgekv.budget.wish import Wish
 from edgekv.core.plan import Allocation, MemoryPlan, Opening
+from edgekv.llama.allocation import _device
 from edgekv.llama.backend import LlamaLibrary
 from edgekv.llama.description import describe
 from edgekv.models.forecast import RUNTIME_BYTES, Place
@@ -185,3 +186,8 @@ def test_other_processors_want_other_types_laid_out(
 ) -> None:
     tensor = Tensor("blk.0.attn_q.weight", int(kind), (256, 256), 0)
     assert repacked_bytes([tensor], features.split()) == copied
+
+
+@pytest.mark.parametrize("buffer_type", ["CPU", "CPU_Mapped", "CPU_REPACK", "AMX", "CUDA_Host"])
+def test_what_the_processor_reads_lies_in_the_hosts_memory(buffer_type: str) -> None:
+    assert _device(buffer_type) == "CPU"
