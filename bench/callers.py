@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 
 import openai
 
@@ -38,6 +38,8 @@ class Load:
         self._draw = random.Random(seed)
         self._goes_on = True
         self.num_sent = 0
+        self.under_way: set[int] = set()
+        """By number, as sent."""
         self.outcomes: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self._kinds: list[tuple[int, Callable[[], Awaitable[None]]]] = [
@@ -82,7 +84,10 @@ class Load:
             chat = [*chat, Message("assistant", answer.text)]
 
     async def _leaves(self) -> None:
-        self.num_sent += 1
+        with self._sent():
+            await self._leave()
+
+    async def _leave(self) -> None:
         try:
             async with asyncio.timeout(self._draw.uniform(0.05, MOST_PATIENCE_SECONDS)):
                 answer = await self._client.ask([self._question()], MOST_TOKENS, ignore_eos=True)
@@ -108,13 +113,23 @@ class Load:
         self, chat: list[Message], *, pause: float = 0.0, stream: bool = True
     ) -> Answer | openai.APIError:
         tokens = self._draw.randint(4, MOST_TOKENS)
-        self.num_sent += 1
-        if stream:
-            answer = await self._client.ask(chat, tokens, pause=pause, ignore_eos=True)
-        else:
-            answer = await self._client.ask_whole(chat, tokens, ignore_eos=True)
-        await self._count(answer, tokens)
+        with self._sent():
+            if stream:
+                answer = await self._client.ask(chat, tokens, pause=pause, ignore_eos=True)
+            else:
+                answer = await self._client.ask_whole(chat, tokens, ignore_eos=True)
+            await self._count(answer, tokens)
         return answer
+
+    @contextmanager
+    def _sent(self) -> Iterator[None]:
+        """A request, from here to its end."""
+        number = self.num_sent = self.num_sent + 1
+        self.under_way.add(number)
+        try:
+            yield
+        finally:
+            self.under_way.discard(number)
 
     async def _count(self, answer: Answer | openai.APIError, tokens: int) -> None:
         outcome = outcome_of(answer, tokens)

@@ -34,6 +34,7 @@ from bench.serving import Server, edgekv, kill_engine
 MIB = 1024 * 1024
 SLOTS, QUEUE = 4, 8
 NUM_CALLERS = 3 * (SLOTS + QUEUE)
+HOST_LIMIT_BYTES = 16 * MIB
 DISK_LIMIT_BYTES = 64 * MIB
 OPTIONS = (
     *(
@@ -46,7 +47,7 @@ OPTIONS = (
         "--queue",
         str(QUEUE),
     ),
-    *("--host-cache", "16MiB", "--disk-cache", "64MiB"),
+    *("--host-cache", str(HOST_LIMIT_BYTES), "--disk-cache", str(DISK_LIMIT_BYTES)),
 )
 ROUGH = 0.6
 """The part of the time in which things break."""
@@ -57,7 +58,9 @@ LARGEST_FILE_BYTES = MIB
 MOST_GROWTH_MIB = 1.0
 """In ten minutes."""
 ANSWERS_TO_SETTLE = 400
-"""After so many every cell was used, and the store is full: what grows then is a leak."""
+"""After so many, or once the store is full, every cell was used: what grows then is a leak."""
+FULL = 0.9
+"""Of what the store may hold; a copy that fits into the rest may be long in coming."""
 ENDS_RIGHT = ("whole", "left", "turned_away", "refused")
 
 
@@ -79,13 +82,14 @@ class Trouble:
         limit_files(self.server, None)
 
     async def _kill(self) -> None:
-        """Not before all who saw the last kill have gone on: a request that an engine dies of
-        while it runs alone is not tried again, rightly."""
+        """Not before all that saw the last kill have ended: a request that engines die of again
+        and again while it runs alone is not tried once more, rightly."""
+        saw_the_last: set[int] = set()
         while True:
-            ended = self.load.num_ended
             await asyncio.sleep(SECONDS_BETWEEN_KILLS)
-            while self.load.num_ended < ended + SLOTS + QUEUE:
+            while saw_the_last & self.load.under_way:
                 await asyncio.sleep(1)
+            saw_the_last = set(self.load.under_way)
             kill_engine(self.server)
             self.num_kills += 1
 
@@ -134,9 +138,7 @@ async def soak(server: Server, seconds: float) -> Soaked:
     watching = asyncio.create_task(watch.run())
     calling = asyncio.create_task(load.run(NUM_CALLERS))
     await trouble.run(ROUGH * seconds)
-    ended = load.num_ended
-    while load.num_ended < ended + ANSWERS_TO_SETTLE:
-        await asyncio.sleep(1)
+    await settle(server, load)
     settled = time.monotonic()
     await asyncio.sleep((1 - ROUGH) * seconds)
     load.stop()
@@ -148,6 +150,21 @@ async def soak(server: Server, seconds: float) -> Soaked:
     }
     served = {k: v for k, v in server.metrics().items() if k.startswith("edgekv_requests_total{")}
     return Soaked(load, trouble, before, await idle(server), growth, served)
+
+
+async def settle(server: Server, load: Load) -> None:
+    """Until the engine has used all the memory that it will."""
+    ended = load.num_ended
+    while load.num_ended < ended + ANSWERS_TO_SETTLE and not await has_full_store(server):
+        await asyncio.sleep(1)
+
+
+async def has_full_store(server: Server) -> bool:
+    metrics = await asyncio.to_thread(server.metrics)
+    return all(
+        metrics[f'edgekv_store_bytes{{place="{place}"}}'] > FULL * limit
+        for place, limit in (("host", HOST_LIMIT_BYTES), ("disk", DISK_LIMIT_BYTES))
+    )
 
 
 def faults(soaked: Soaked, minutes: float) -> list[str]:
