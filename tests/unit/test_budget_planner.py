@@ -204,6 +204,14 @@ class TestWishes:
     def test_slots_are_kept(self) -> None:
         assert plan(Wish(slots=7)).choice.slots == 7
 
+    @pytest.mark.parametrize(("slots", "kept"), [(200, 4), (253, 2), (255, 0)])
+    def test_many_slots_leave_only_the_ids_that_llama_cpp_can_tell_apart(
+        self, slots: int, kept: int
+    ) -> None:
+        choice = plan(Wish(slots=slots, context_length=512)).choice
+        assert (choice.slots, choice.kept) == (slots, kept)
+        assert choice.num_ids <= 256
+
     def test_cells_are_kept(self) -> None:
         choice = plan(Wish(cells=10_000, slots=2)).choice
         assert choice.cells == 10_240
