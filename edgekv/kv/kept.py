@@ -84,9 +84,9 @@ class Kept:
         self._pinned[seq_id] = pin
         self._unsaved[seq_id] = 0
 
-    def pin(self, name: str, tokens: Sequence[Token], most_cells: int) -> None:
-        """Raises `InvalidValue` if all pins together would take more than `most_cells`."""
-        needed = self._cells_with(tokens)
+    def pin(self, name: str, tokens: Sequence[Token], num_cells: int) -> None:
+        """Raises `InvalidValue` if all pins together would take more than half of a pool."""
+        needed, most_cells = self._cells_with(tokens), num_cells // 2
         if needed > most_cells:
             raise InvalidValue(
                 "warm",

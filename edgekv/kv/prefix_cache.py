@@ -28,14 +28,6 @@ from edgekv.kv.reservations import Reservations
 from edgekv.kv.store import Store
 from edgekv.kv.swap import Swap
 
-MOST_KEPT = 2
-"""With a store in host memory, all kept sequences but the last have at most one in so many of the
-cells: attention works up to the highest used cell, so what is kept slows the running.
-"""
-
-MOST_PINNED = 2
-"""Pinned prompts have at most one in so many of the cells."""
-
 NOTE = "Any part of a prompt that another conversation begins with is used again, to the token."
 NO_COPY = "its cells were needed and the store had no room for a copy"
 
@@ -57,8 +49,7 @@ class PrefixCache:
         self._reserved = Reservations()
 
     def counts(self) -> CellCounts:
-        tree = self._tree
-        reserved = min(self._reserved.total, self._num_cells - tree.num_cells)
+        tree, reserved = self._tree, min(self._reserved.total, self._free)
         return CellCounts(tree.num_cells, tree.num_shared, tree.num_kept, reserved)
 
     def held(self) -> tuple[HeldRun, ...]:
@@ -68,11 +59,11 @@ class PrefixCache:
         )
 
     def view(self) -> CacheView:
-        pinned = self._kept.pinned_runs(self._tree)
-        return CacheView(self.held(), self._swap.store.runs(), NOTE, pinned)
+        store, pinned = self._swap.store, self._kept.pinned_runs(self._tree)
+        return CacheView(self.held(), store.runs(), NOTE, pinned)
 
     def pin(self, name: str, tokens: Sequence[Token]) -> None:
-        self._kept.pin(name, tokens, self._num_cells // MOST_PINNED)
+        self._kept.pin(name, tokens, self._num_cells)
         self._swap.store.claim(tokens, Rank.PINNED)
 
     def store_counts(self) -> StoreCounts:
@@ -111,11 +102,11 @@ class PrefixCache:
         self._reserved.set(seq_id, expected - match.length)
         self._prompts.acquire(seq_id)
         self._prompts.advance(seq_id, tokens)
+        self._clear()
         num_restored = self._restore(seq_id, wanted)
         known = match.length + num_restored
-        lost = self._swap.store.lost.find(wanted, known)
-        miss = Miss(different, lost) if known < len(wanted) else None
-        return Acquired(seq_id, match.length, num_restored, miss=miss)
+        miss = Miss(different, self._swap.store.lost.find(wanted, known))
+        return Acquired(seq_id, match.length, num_restored, miss if known < len(wanted) else None)
 
     def shortage(self, tokens: Sequence[Token], expected: int) -> int:
         return self._lacks(self._tree.match(tokens[:-1]), expected)
@@ -151,7 +142,9 @@ class PrefixCache:
             self._kept.use(seq_id)
         for pin in self._kept.unheld():
             self._hold(pin)
-        while self._keeps_too_many:
+        if self.running():
+            self._clear()
+        while self._kept and not self._may_keep:
             self._evict_next()
 
     def suspend(self, seq_id: SeqId) -> Claim:
@@ -177,7 +170,7 @@ class PrefixCache:
     def restrain(self, *, keeps: bool, host_bytes: int) -> None:
         self._may_keep = keeps
         self._swap.store.limit_host(host_bytes)
-        while self._keeps_too_many:
+        while self._kept and not keeps:
             self._evict_next()
 
     def resize(self, num_cells: int, num_seqs: int) -> None:
@@ -189,11 +182,7 @@ class PrefixCache:
 
     def rest(self) -> bool:
         """Copy kept sequences to the store, so that they outlive the process."""
-        if self._kept.unsaved is None:
-            return self._swap.store.rest()
-        seq_id, start = self._kept.unsaved
-        self._kept.save(seq_id, self._swap.save_piece(seq_id, self._tree.tokens(seq_id), start))
-        return True
+        return self._copy_piece() or self._swap.store.rest()
 
     def check_integrity(self) -> None:
         for books in (self._tree, self._prompts, self._reserved, self._swap.store, self._kept):
@@ -205,13 +194,6 @@ class PrefixCache:
     @property
     def _free(self) -> int:
         return self._num_cells - self._tree.num_cells
-
-    @property
-    def _keeps_too_many(self) -> bool:
-        if not self._may_keep:
-            return bool(self._kept)
-        is_crowded = self._tree.num_kept * MOST_KEPT > self._num_cells and len(self._kept.loose) > 1
-        return is_crowded and self._swap.store.has_host_memory
 
     @property
     def _unreserved(self) -> int:
@@ -260,9 +242,8 @@ class PrefixCache:
 
     def _save(self, seq_id: SeqId, start: int) -> None:
         """Copy what only `seq_id` holds, from `start` on, to the store."""
-        if self._swap.store.is_on:
-            start = max(start, self._tree.private_start(seq_id))
-            self._swap.save(seq_id, self._tree.tokens(seq_id), start)
+        start = max(start, self._tree.private_start(seq_id))
+        self._swap.save(seq_id, self._tree.tokens(seq_id), start)
 
     def _hold(self, pin: Pin) -> None:
         """Give a pin an id of its own, if its cells are there and an id can be had."""
@@ -279,6 +260,25 @@ class PrefixCache:
             seq_id = self._pool.branch(min(match.holders), pin.tokens)
             self._tree.keep(seq_id)
             self._kept.hold(pin, seq_id)
+
+    def _clear(self) -> None:
+        """Let go of what is kept and has a whole copy, for it would slow what runs."""
+        self._copy_piece()
+        for seq_id in self._kept.loose:
+            tokens = self._tree.tokens(seq_id)
+            if self._swap.store.reach(tokens, 0) == len(tokens):
+                self._evict(seq_id)
+
+    def _copy_piece(self) -> bool:
+        """Copy one piece of what is kept, which is soon done; False if all have their copies."""
+        if self._kept.unsaved is None:
+            return False
+        seq_id, start = self._kept.unsaved
+        # What has its cells here takes no other's place, unless for the next process.
+        may_drop = self._swap.store.outlives_process
+        tokens = self._tree.tokens(seq_id)
+        self._kept.save(seq_id, self._swap.save_piece(seq_id, tokens, start, may_drop=may_drop))
+        return True
 
     def _evict_next(self) -> None:
         self._evict(self._kept.next)

@@ -56,8 +56,8 @@ class Store:
         return self._host_limit_bytes > 0 or self._disk is not None
 
     @property
-    def has_host_memory(self) -> bool:
-        return self._host_limit_bytes > 0
+    def outlives_process(self) -> bool:
+        return self._disk is not None
 
     @property
     def host_limit_bytes(self) -> int:
@@ -115,11 +115,13 @@ class Store:
             known = stored.end
         return known
 
-    def put(self, tokens: Sequence[Token], start: int, blob: bytes) -> bool:
+    def put(
+        self, tokens: Sequence[Token], start: int, blob: bytes, *, may_drop: bool = True
+    ) -> bool:
         """Keep the cells of `tokens[start:]`; False if there is no room for so many, beside what
-        has a higher rank.
+        has a higher rank, or, unless it `may_drop`, beside all that is of any use.
         """
-        rank = highest(self._claims.on(tokens, start))
+        rank = highest(self._claims.on(tokens, start)) if may_drop else None
         if self._bound_host(len(blob), rank):
             self._add(start, tokens, len(blob), blob=blob, copy=None)
             self.host_bytes += len(blob)
@@ -211,7 +213,7 @@ class Store:
         if blob is not None and self._disk is not None:
             self._to_write.append(number)
 
-    def _bound_host(self, num_bytes: int, rank: Rank) -> bool:
+    def _bound_host(self, num_bytes: int, rank: Rank | None) -> bool:
         """Move what is worth least to disk, or drop it, until so much more fits.
 
         False if it would not, or only if something of a higher rank were dropped.
@@ -222,7 +224,7 @@ class Store:
             least = self._least([e for e in self._entries.values() if e.blob is not None])
             if least.copy is not None or self._write_entry(least):
                 self._drop_blob(least)
-            elif least.rank <= rank:
+            elif rank is not None and least.rank <= rank:
                 self.forget(least, FULL)
             else:
                 return False
@@ -235,14 +237,14 @@ class Store:
         return entry.copy is not None
 
     def _write(
-        self, start: int, tokens: Sequence[Token], blob: bytes, rank: Rank
+        self, start: int, tokens: Sequence[Token], blob: bytes, rank: Rank | None
     ) -> DiskCopy | None:
         if self._disk is None:
             return None
         self._bound_disk(self._disk.file_bytes(len(tokens), len(blob)), rank)
         return self._disk.write(start, tokens, blob)
 
-    def _bound_disk(self, num_bytes: int, rank: Rank) -> None:
+    def _bound_disk(self, num_bytes: int, rank: Rank | None) -> None:
         """Remove the files that are worth least until so much more fits, as far as `rank` goes."""
         if self._disk is None or num_bytes > self._disk.limit_bytes:
             return
@@ -250,7 +252,7 @@ class Store:
             least = self._least([e for e in self._entries.values() if e.copy is not None])
             if least.blob is not None:
                 self._drop_copy(least)
-            elif least.rank <= rank:
+            elif rank is not None and least.rank <= rank:
                 self.forget(least, FULL)
             else:
                 return

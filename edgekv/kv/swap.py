@@ -37,15 +37,21 @@ class Swap:
         while (done := self.save_piece(seq_id, tokens, start)) is not None:
             start = done
 
-    def save_piece(self, seq_id: SeqId, tokens: Sequence[Token], start: int) -> int | None:
-        """As `save`, but one piece at most; up to where it went, or None if nothing is left."""
+    def save_piece(
+        self, seq_id: SeqId, tokens: Sequence[Token], start: int, *, may_drop: bool = True
+    ) -> int | None:
+        """As `save`, but one piece at most; up to where it went, or None if that was the last.
+
+        `may_drop` is as for `Store.put`.
+        """
         if not self.store.is_on:
             return None
         start = self.store.reach(tokens, start)
         if len(tokens) - start < FEWEST_CELLS:
             return None
         end = min(start + PIECE_CELLS, len(tokens))
-        return end if self._put(seq_id, tokens[:end], start) else None
+        is_stored = self._put(seq_id, tokens[:end], start, may_drop=may_drop)
+        return end if is_stored and end < len(tokens) else None
 
     def save_whole(self, seq_id: SeqId, tokens: Sequence[Token]) -> None:
         """Copy the state of `seq_id` after `tokens` in one piece, for models without a past."""
@@ -88,7 +94,9 @@ class Swap:
             self.store.forget(stored.entry, UNREADABLE)
         return 0
 
-    def _put(self, seq_id: SeqId, tokens: Sequence[Token], start: int) -> bool:
+    def _put(
+        self, seq_id: SeqId, tokens: Sequence[Token], start: int, *, may_drop: bool = True
+    ) -> bool:
         blob = self._memory.save(seq_id, start, len(tokens))
         self.bytes_out += len(blob)
-        return self.store.put(tokens, start, blob)
+        return self.store.put(tokens, start, blob, may_drop=may_drop)

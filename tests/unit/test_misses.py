@@ -85,7 +85,7 @@ def test_of_several_losses_the_latest_is_told() -> None:
 
 
 def test_the_view_shows_runs_of_cells_with_the_same_holders() -> None:
-    pool = Pool(100, 3, Store(host_limit_bytes=10_000))
+    pool = Pool(100, 3)
     first = pool.run("system: a")
     second = pool.keep("system: b")
     view = pool.cache.view()
@@ -94,8 +94,10 @@ def test_the_view_shows_runs_of_cells_with_the_same_holders() -> None:
         HeldRun(len("system: "), 1, (first,), ()),
         HeldRun(len("system: "), 1, (), (second,)),
     )
-    pool.cache.suspend(first)
-    while pool.cache.rest():
-        pass
+
+
+def test_the_view_shows_what_is_stored() -> None:
+    pool = Pool(100, 3, Store(host_limit_bytes=10_000))
+    pool.cache.suspend(pool.run("system: a"))
     [stored] = pool.cache.view().stored
     assert (stored.start, stored.end, stored.in_host_memory, stored.on_disk) == (0, 9, True, False)
