@@ -147,12 +147,13 @@ class Load:
 
     def _go_on(self, seconds: float, level: Level, hold: float, *, is_calm: bool) -> None:
         """A level is entered when things have been as bad for `hold` seconds, and left for calm
-        alone: so each is said once, until all is well again.
+        alone that began after it: so each is said once, until all is well again.
         """
         self._worse_seconds = self._worse_seconds + seconds if level > self._level else 0.0
         self._better_seconds = self._better_seconds + seconds if is_calm else 0.0
         if level > self._level and (level is Level.FULL or self._worse_seconds >= hold):
-            self._level, self._worse_seconds = level, 0.0
+            self._level = level
+            self._worse_seconds = self._better_seconds = 0.0
         elif self._better_seconds >= SECONDS_TO_CALM:
             self._level = Level.CALM
 

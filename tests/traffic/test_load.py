@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 import pytest
 from hypothesis import given
@@ -132,6 +132,15 @@ def test_what_is_well_for_a_moment_only_is_not_said_to_be_well() -> None:
         for _ in range(int(SECONDS_TO_CALM) - 1):
             assert load.learn(look(1, 1, waiting=0)).level is Level.FULL
         assert load.learn(look(3, 2, waiting=200)).level is Level.FULL
+
+
+def test_calm_from_before_a_warning_does_not_take_it_back() -> None:
+    """A short queue that fills fast is worth a warning, and is short all the same."""
+    load = Load()
+    levels = [load.learn(look(come=4, end=1, waiting=1, most=8)).level for _ in range(300)]
+    *warned, _ = [len([*same]) for level, same in groupby(levels) if level is Level.FILLING]
+    assert warned
+    assert min(warned) >= SECONDS_TO_CALM
 
 
 @pytest.mark.parametrize(
