@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +67,14 @@ def test_nothing_takes_less_than_no_time_however_uneven_the_measurements(
     found = fitted([(work, PRICES.seconds(work) * (1 + error)) for work, error in uneven])
     for work in MEASURED:
         assert 0 < found.seconds(work) == pytest.approx(PRICES.seconds(work), rel=0.35)
+
+
+def test_what_would_cost_less_than_nothing_costs_nothing() -> None:
+    """Times that fall by chance while the pool fills do not make full pools quick."""
+    steps = [Work(1, 0, 1, 0, 0, cells, 0) for cells in (100, 200, 300)]
+    prices = fitted(list(zip(steps, (1.0, 0.9, 0.8), strict=True)))
+    assert min(astuple(prices)) == 0
+    assert prices.cells == 0
 
 
 def test_what_was_never_measured_costs_nothing() -> None:
