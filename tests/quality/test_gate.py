@@ -65,6 +65,15 @@ def test_where_rounding_turns_answers_too_a_few_more_may_be_lost() -> None:
     assert objections(measured(*needles(16, lost=4)), noise)
 
 
+@pytest.mark.parametrize("turned", [needles(16, lost=1), needles(16, gained=1)])
+def test_an_answer_that_rounding_finds_allows_for_as_much_as_one_that_it_loses(
+    turned: tuple[NeedleScore, ...],
+) -> None:
+    noise = Measured((*turned, *needles(16, as_json=True)), (QUIET,))
+    assert objections(measured(*needles(16, lost=3)), noise) == ()
+    assert objections(measured(*needles(16, lost=4)), noise)
+
+
 def test_what_is_gained_makes_up_for_what_is_lost() -> None:
     assert refused(measured(*needles(8, lost=3, gained=2))) == ()
 
