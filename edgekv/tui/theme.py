@@ -55,6 +55,8 @@ CONTRAST = Theme(
         "footer-background": "#000000",
         "line": "#b0b0b0",
         "quiet": "#ffffff",
+        "memory-kept": "#b0b0b0",
+        "memory-free": "#808080",
     },
 )
 OWN_THEMES = (DARK, LIGHT, CONTRAST)
