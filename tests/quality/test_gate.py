@@ -74,6 +74,14 @@ def test_an_answer_that_rounding_finds_allows_for_as_much_as_one_that_it_loses(
     assert objections(measured(*needles(16, lost=4)), noise)
 
 
+def test_what_rounding_does_to_texts_that_a_type_never_read_excuses_nothing() -> None:
+    longer = tuple(replace(score, length=4000) for score in needles(16, lost=9))
+    noise = Measured(
+        (*needles(16), *needles(16, as_json=True), *longer), (QUIET, replace(QUIET, length=4000))
+    )
+    assert objections(measured(*needles(16, lost=3)), noise)
+
+
 def test_what_is_gained_makes_up_for_what_is_lost() -> None:
     assert refused(measured(*needles(8, lost=3, gained=2))) == ()
 
