@@ -11,12 +11,13 @@ no part of a step, and on two cores two threads would wait for it.
     python -m bench.replay --model models/SmolLM2-135M-Instruct.Q4_1.gguf \\
         --trace conversation_trace.jsonl
 
-What to look at: `hit_rate_points`, which must be within 2 whatever else the machine does;
-`engine_seconds_error`, which tells how good the prices of steps are, whoever waited for whom; and
-the four `…_error` of latencies, a part of what was measured, within 0.15 where nothing else
-computes. Queues magnify: `predicted_…_between` says what the prediction would be if the machine
-were 3 % faster or slower, which it may be without anybody's doing. With the options as they are
-that is 6 %; with fewer and longer requests that keep the machine busier it can be 40.
+What to look at: `hit_rate_points`, which must be within 2 whatever else the machine does. The
+others hold where nothing else computes: `engine_seconds_error`, the processor time of all steps,
+which tells how good their prices are, whoever waited for whom; and the four `…_error` of latencies,
+a part of what was measured, which should be within 0.15. Queues magnify: `predicted_…_between` says
+what the prediction would be if the machine were 3 % faster or slower, which it may be without
+anybody's doing. With the options as they are that is 6 %; with fewer and longer requests that keep
+the machine busier it can be 40.
 """
 
 from __future__ import annotations
