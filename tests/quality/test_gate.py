@@ -129,6 +129,15 @@ def test_what_rounding_does_as_well_is_not_held_against_a_type() -> None:
     assert len(refused(measured(*needles(8), prose=worse), NOISY)) == 4
 
 
+def test_prose_of_each_length_is_held_against_the_noise_of_that_length() -> None:
+    uneven = replace(GOOD_PROSE, length=4000, mean_divergence=0.03)
+    read = Measured((*needles(8), *needles(8, as_json=True)), (GOOD_PROSE, uneven))
+    noisy = replace(QUIET, mean_divergence=0.026)
+    asked = (*needles(8), *needles(8, as_json=True))
+    assert not objections(read, Measured(asked, (QUIET, replace(noisy, length=4000))))
+    assert objections(read, Measured(asked, (noisy, replace(QUIET, length=4000))))
+
+
 def test_answers_that_rounding_makes_less_likely_too_are_allowed_for() -> None:
     up_and_down = (*needles(4, fall=0.4), *needles(4, fall=-0.4))
     noise = Measured((*up_and_down, *needles(8, as_json=True)), (QUIET,))
