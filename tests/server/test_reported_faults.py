@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -268,15 +269,16 @@ def test_a_choice_of_no_tool_is_refused(client: httpx.Client, case: str, stream:
 
 
 def test_nothing_of_one_request_is_left_for_the_next(client: httpx.Client) -> None:
-    def text(name: str) -> str:
-        content: str = whole(client, body(f"state/{name}"))["choices"][0]["message"]["content"]
-        return content
+    assert_plain(answer(client, "plain"))
+    assert json.loads(answer(client, "schema")) == {"x": "한국어"}
+    assert_plain(answer(client, "plain"))
+    assert answer(client, "biased").startswith("STOPSTOP")
+    assert_plain(answer(client, "plain"))
 
-    assert_plain(text("plain"))
-    assert json.loads(text("schema")) == {"x": "한국어"}
-    assert_plain(text("plain"))
-    assert text("biased").startswith("STOPSTOP")
-    assert_plain(text("plain"))
+
+def answer(client: httpx.Client, name: str) -> str:
+    told: str = whole(client, body(f"state/{name}"))["choices"][0]["message"]["content"]
+    return told
 
 
 def assert_plain(told: str) -> None:
@@ -288,13 +290,8 @@ def assert_plain(told: str) -> None:
 
 def test_nothing_of_one_request_gets_into_others_beside_it(client: httpx.Client) -> None:
     names = ["plain", "schema", "biased", "plain"]
-
-    def text(name: str) -> str:
-        told: str = whole(client, body(f"state/{name}"))["choices"][0]["message"]["content"]
-        return told
-
     with ThreadPoolExecutor(len(names)) as callers:
-        plain, schema, biased, again = callers.map(text, names)
+        plain, schema, biased, again = callers.map(partial(answer, client), names)
     assert json.loads(schema) == {"x": "한국어"}
     assert biased == "STOP" * 24
     for told in (plain, again):
