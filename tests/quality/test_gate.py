@@ -173,3 +173,16 @@ def test_scores_are_taken_from_a_likeness() -> None:
     prose = prose_score(700, likeness)
     assert (prose.mean_divergence, prose.p99_divergence, prose.agreement) == (0.02, 0.03, 0.5)
     assert round(prose.perplexity_ratio, 4) == 1.6487, "e to the power of 0.5"
+
+
+@pytest.mark.parametrize(("num_bad", "p99"), [(1, 0.0), (2, 1.0), (100, 1.0)])
+def test_one_prediction_in_a_hundred_is_worse_than_all_others(num_bad: int, p99: float) -> None:
+    likeness = Likeness(
+        reference_logprobs=(-1.0,) * 200,
+        logprobs=(-1.0,) * 200,
+        reference_hits=(True,) * 200,
+        hits=(True,) * 200,
+        agreements=(True,) * 200,
+        divergences=(1.0,) * num_bad + (0.0,) * (200 - num_bad),
+    )
+    assert prose_score(700, likeness).p99_divergence == p99

@@ -105,6 +105,14 @@ def test_every_slot_has_a_whole_context_of_its_own_while_that_is_enough() -> Non
     assert choice.cells >= choice.context_length * choice.slots
 
 
+@pytest.mark.parametrize("mebibytes", range(1800, 2300, 100))
+def test_no_conversation_is_promised_a_part_of_a_row_of_cells(mebibytes: int) -> None:
+    choice = plan(with_memory(mebibytes * MIB)).choice
+    assert 8192 < choice.context_length < 32768
+    assert choice.context_length % 256 == 0
+    assert choice.cells >= choice.context_length * choice.slots
+
+
 def test_slots_share_the_pool_before_conversations_get_too_short() -> None:
     made = plan(with_memory(640 * MIB))
     assert made.choice.context_length == 8192

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from edgekv.budget.devices import HOST, read_budget
 from edgekv.budget.lending import loans
+from edgekv.budget.outcomes import Outcome
 from edgekv.budget.planner import Basis, plan_memory
 from edgekv.budget.wish import Wish
 from edgekv.budget.worker_addresses import parse_workers
@@ -18,6 +19,7 @@ from edgekv.errors import DoesNotFit, InvalidValue
 from tests.unit.budget_models import (
     GIB,
     MIB,
+    Q8_PASSED,
     RUNTIME_BYTES,
     KnownAllocator,
     graphics,
@@ -71,9 +73,10 @@ def plan(
     workers: Sequence[DeviceInfo],
     wish: Wish | None = None,
     gpu: DeviceInfo | None = None,
+    tested: tuple[Outcome, ...] = (),
 ) -> MemoryPlan:
     devices = (*workers, *([gpu] if gpu else []))
-    basis = Basis(BIG, devices, machine(host_bytes), wish or Wish(), RUNTIME_BYTES)
+    basis = Basis(BIG, devices, machine(host_bytes), wish or Wish(), RUNTIME_BYTES, tested)
     return asyncio.run(plan_memory(basis, Spread(BIG, gpu.id if gpu else None).dry_run))
 
 
@@ -130,6 +133,15 @@ def test_where_no_whole_conversation_fits_a_shorter_one_does() -> None:
     assert sum(made.choice.worker_layers) > 0
     assert 4096 <= made.choice.context_length < 8192
     assert_fits(made)
+
+
+def test_a_type_that_was_tested_here_is_not_chosen_where_workers_compute() -> None:
+    here = plan(2816 * MIB + 6100 * MIB, [], tested=(Q8_PASSED,))
+    assert here.choice.kv_type_k == "q8_0"
+    made = plan(2816 * MIB, lent(6100 * MIB), tested=(Q8_PASSED,))
+    assert sum(made.choice.worker_layers) > 0
+    assert (made.choice.kv_type_k, made.choice.kv_type_v) == ("f16", "f16")
+    assert made.kv_standing is None
 
 
 def test_graphics_here_come_before_workers() -> None:
