@@ -75,6 +75,8 @@ class Database:
             yield
         except (sqlite3.Error, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
+            if type(error) is sqlite3.DatabaseError:  # not a kind of it: the file is damaged
+                reason = f"{reason}; move that file away to begin a new one"
             raise NotSaved(f"Conversations cannot be saved in {self.path}: {reason}.") from error
 
 

@@ -101,3 +101,12 @@ def test_without_a_file_everything_works_until_the_program_ends() -> None:
     assert texts(history, conversation) == ["a", "b"]
     assert titles(history) == ["t"]
     history.close()
+
+
+def test_a_damaged_file_is_left_as_it_is_and_what_to_do_is_said(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"SQLite format 3\0" + b"no database at all " * 500)
+    before = path.read_bytes()
+    with pytest.raises(NotSaved, match="move that file away to begin a new one"):
+        History(path)
+    assert path.read_bytes() == before
