@@ -105,14 +105,6 @@ def test_every_slot_has_a_whole_context_of_its_own_while_that_is_enough() -> Non
     assert choice.cells >= choice.context_length * choice.slots
 
 
-@pytest.mark.parametrize("mebibytes", range(1800, 2300, 100))
-def test_no_conversation_is_promised_a_part_of_a_row_of_cells(mebibytes: int) -> None:
-    choice = plan(with_memory(mebibytes * MIB)).choice
-    assert 8192 < choice.context_length < 32768
-    assert choice.context_length % 256 == 0
-    assert choice.cells >= choice.context_length * choice.slots
-
-
 def test_slots_share_the_pool_before_conversations_get_too_short() -> None:
     made = plan(with_memory(640 * MIB))
     assert made.choice.context_length == 8192
@@ -211,14 +203,6 @@ class TestWishes:
 
     def test_slots_are_kept(self) -> None:
         assert plan(Wish(slots=7)).choice.slots == 7
-
-    @pytest.mark.parametrize(("slots", "kept"), [(200, 4), (253, 2), (255, 0)])
-    def test_many_slots_leave_only_the_ids_that_llama_cpp_can_tell_apart(
-        self, slots: int, kept: int
-    ) -> None:
-        choice = plan(Wish(slots=slots, context_length=512)).choice
-        assert (choice.slots, choice.kept) == (slots, kept)
-        assert choice.num_ids <= 256
 
     def test_cells_are_kept(self) -> None:
         choice = plan(Wish(cells=10_000, slots=2)).choice
