@@ -58,9 +58,7 @@ LARGEST_FILE_BYTES = MIB
 MOST_GROWTH_MIB = 1.0
 """In ten minutes."""
 ANSWERS_TO_SETTLE = 400
-"""After so many, or once the store is full, every cell was used: what grows then is a leak."""
-FULL = 0.9
-"""Of what the store may hold; a copy that fits into the rest may be long in coming."""
+"""After so many every cell was used, and the store is full: what grows then is a leak."""
 ENDS_RIGHT = ("whole", "left", "turned_away", "refused")
 
 
@@ -138,7 +136,9 @@ async def soak(server: Server, seconds: float) -> Soaked:
     watching = asyncio.create_task(watch.run())
     calling = asyncio.create_task(load.run(NUM_CALLERS))
     await trouble.run(ROUGH * seconds)
-    await settle(server, load)
+    ended = load.num_ended
+    while load.num_ended < ended + ANSWERS_TO_SETTLE:
+        await asyncio.sleep(1)
     settled = time.monotonic()
     await asyncio.sleep((1 - ROUGH) * seconds)
     load.stop()
@@ -150,21 +150,6 @@ async def soak(server: Server, seconds: float) -> Soaked:
     }
     served = {k: v for k, v in server.metrics().items() if k.startswith("edgekv_requests_total{")}
     return Soaked(load, trouble, before, await idle(server), growth, served)
-
-
-async def settle(server: Server, load: Load) -> None:
-    """Until the engine has used all the memory that it will."""
-    ended = load.num_ended
-    while load.num_ended < ended + ANSWERS_TO_SETTLE and not await has_full_store(server):
-        await asyncio.sleep(1)
-
-
-async def has_full_store(server: Server) -> bool:
-    metrics = await asyncio.to_thread(server.metrics)
-    return all(
-        metrics[f'edgekv_store_bytes{{place="{place}"}}'] > FULL * limit
-        for place, limit in (("host", HOST_LIMIT_BYTES), ("disk", DISK_LIMIT_BYTES))
-    )
 
 
 def faults(soaked: Soaked, minutes: float) -> list[str]:
