@@ -4,7 +4,7 @@ Each goes on from the tokens its caller already has. Nobody knows which of them 
 of, so all are suspects:
 
     1st death   they start again one at a time, the next when one has shown a token
-    2nd death   they run one at a time to their end
+    2nd death   they run one at a time to their end, each once all others have ended
     a request that dies alone is the one: it fails, and the others go on
 
 New requests wait in the same line while there are suspects, so that blame falls on the right one.
@@ -32,6 +32,7 @@ class Recovery:
 
     def __init__(self) -> None:
         self._line = asyncio.Lock()
+        self._under_way = _UnderWay()
         self._suspects: set[RequestId] = set()
 
     async def stream(
@@ -47,7 +48,8 @@ class Recovery:
         is_started, num_deaths = False, 0
         try:
             while True:
-                turn = _Turn(self._line if self._suspects else None, to_the_end=num_deaths > 1)
+                line = self._line if self._suspects else None
+                turn = _Turn(line, self._under_way, to_the_end=num_deaths > 1)
                 try:
                     async with (
                         turn,
@@ -81,19 +83,54 @@ class Recovery:
             turn.leave()
 
 
+class _UnderWay:
+    """How many requests are with the engine."""
+
+    def __init__(self) -> None:
+        self._num = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    @property
+    def is_none(self) -> bool:
+        return self._none.is_set()
+
+    async def wait_for_none(self) -> None:
+        await self._none.wait()
+
+    def begin(self) -> None:
+        self._num += 1
+        self._none.clear()
+
+    def end(self) -> None:
+        self._num -= 1
+        if not self._num:
+            self._none.set()
+
+
 class _Turn:
     """A place at the head of the line, or none where there is no line."""
 
-    def __init__(self, line: asyncio.Lock | None, *, to_the_end: bool) -> None:
-        self._line, self.to_the_end = line, to_the_end
-        self._is_head = False
+    def __init__(
+        self, line: asyncio.Lock | None, under_way: _UnderWay, *, to_the_end: bool
+    ) -> None:
+        self._line, self._under_way, self.to_the_end = line, under_way, to_the_end
+        self._is_head = self._began_alone = False
         self.ended_alone = False
-        """It was still at the head when it ended with an error."""
+        """With an error, while nothing else was with the engine."""
 
     async def __aenter__(self) -> None:
         if self._line is not None:
             await self._line.acquire()
             self._is_head = True
+        if self.to_the_end:
+            try:
+                await self._under_way.wait_for_none()
+            except asyncio.CancelledError:
+                self.leave()
+                raise
+        self._began_alone = self._under_way.is_none
+        self._under_way.begin()
 
     async def __aexit__(
         self,
@@ -101,7 +138,9 @@ class _Turn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.ended_alone = self._is_head and error is not None
+        # Who was suspected when this began kept all others in the line until now.
+        self.ended_alone = self._is_head and self._began_alone and error is not None
+        self._under_way.end()
         self.leave()
 
     def leave(self) -> None:

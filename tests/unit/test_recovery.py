@@ -13,7 +13,7 @@ from edgekv.core.request import RequestId, Token, TokenPrompt
 from edgekv.errors import EngineDied
 from edgekv.service.recovery import Recovery
 
-LENGTH = 6
+LENGTH = 12
 """Tokens of every answer: 0, 1, 2, …"""
 
 
@@ -27,19 +27,23 @@ class OthersRun:
 class Engine:
     """Answers with consecutive tokens; one request is deadly once it has `deadly_after` tokens.
 
-    Its death takes every request that is running with it.
+    It may show so many more than it began with each time. Its death takes every request that is
+    running with it.
     """
 
-    def __init__(self, deadly: str | None = None, deadly_after: int = 0) -> None:
-        self.deadly, self.deadly_after = deadly, deadly_after
+    def __init__(
+        self, deadly: str | None = None, deadly_after: int = 0, shown_first: int = 0
+    ) -> None:
+        self.deadly, self.deadly_after, self.shown_first = deadly, deadly_after, shown_first
         self.death = asyncio.Event()
-        self.num_deaths = 0
+        self.num_deaths = self.num_attempts = 0
         self.most_at_once = 0
         self.running: set[str] = set()
 
     async def attempt(self, submit: Submit) -> AnswerStream:
         death, name = self.death, submit.request_id
         self.running.add(name)
+        self.num_attempts += 1
         self.most_at_once = max(self.most_at_once, len(self.running))
         try:
             yield Started(submit.request_id, 1, 0)
@@ -53,7 +57,8 @@ class Engine:
             self.running.discard(name)
 
     def die_if_deadly(self, submit: Submit, token: int, death: asyncio.Event) -> None:
-        if death is self.death and submit.request_id == self.deadly and token >= self.deadly_after:
+        deadly_at = max(self.deadly_after, len(submit.generated) + self.shown_first)
+        if death is self.death and submit.request_id == self.deadly and token >= deadly_at:
             self.kill()
         if death.is_set():
             raise EngineDied("gone")
@@ -92,7 +97,7 @@ def all_answers(engine: Engine, names: str) -> dict[str, str | EngineDied]:
     return asyncio.run(run())
 
 
-WHOLE = "0 1 2 3 4 5 "
+WHOLE = "".join(f"{token} " for token in range(LENGTH))
 
 
 def test_without_a_death_all_run_together() -> None:
@@ -110,6 +115,38 @@ def test_a_deadly_request_fails_alone_and_the_others_lose_nothing(after: int) ->
     assert "on nothing else" in str(guilty)
     assert set(answers.values()) == {WHOLE}
     assert 2 <= engine.num_deaths <= 3
+
+
+@pytest.mark.parametrize("shown", [1, 2])
+@pytest.mark.parametrize("names", ["abcd", "bacd", "cdab"])
+def test_one_that_shows_tokens_before_each_death_is_found_all_the_same(
+    names: str, shown: int
+) -> None:
+    engine = Engine(deadly="a", shown_first=shown)
+    answers = all_answers(engine, names)
+    guilty = answers.pop("a")
+    assert isinstance(guilty, EngineDied)
+    assert "on nothing else" in str(guilty)
+    assert set(answers.values()) == {WHOLE}
+    assert engine.num_deaths <= 4
+
+
+def test_deaths_from_outside_while_others_run_beside_are_nobodys_fault() -> None:
+    """The head of the line shows nothing yet when the engine is killed again, but another runs."""
+
+    async def run() -> list[str | EngineDied]:
+        engine, recovery = Engine(), Recovery()
+        tasks = [asyncio.create_task(answer(recovery, engine, name)) for name in "ab"]
+        for _ in range(8):
+            await OthersRun()
+        engine.kill()
+        while engine.num_attempts < 4:
+            await OthersRun()
+        assert engine.running == {"a", "b"}
+        engine.kill()
+        return list(await asyncio.gather(*tasks))
+
+    assert asyncio.run(run()) == [WHOLE] * 2
 
 
 def test_one_death_from_outside_costs_nobody_anything() -> None:
