@@ -120,9 +120,10 @@ def table(found: Sequence[Tried], draws: int) -> Iterator[str]:
     yield from _head()
     for model, own in groupby(sorted(found, key=_key), key=lambda tried: tried.model):
         ways = {way: list(group) for way, group in groupby(own, key=lambda tried: tried.way)}
-        noises = ways.pop(ROUNDING)
+        noises = {noise.trial: noise for noise in ways.pop(ROUNDING)}
         for way, tried in ways.items():
-            parts = [refusals(tried, noises[: len(tried)], times, draws) for times in TIMES]
+            rounding = [noises[one.trial] for one in tried]
+            parts = [refusals(tried, rounding, times, draws) for times in TIMES]
             yield _line(model, way, parts)
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from bench.gate_errors import refusals, retrieval_refusals
-from bench.held_out import Tried
+from msgspec.structs import replace
+
+from bench.gate_errors import refusals, retrieval_refusals, table
+from bench.held_out import ROUNDING, Tried
 from edgekv.quality.measures import Measured, NeedleScore, ProseScore
 
 
 def tried(
-    *, falls: tuple[float, ...] = (0.0,) * 16, divergences: tuple[float, ...] = (0.001,) * 256
+    *,
+    falls: tuple[float, ...] = (0.0,) * 16,
+    divergences: tuple[float, ...] = (0.001,) * 256,
+    length: int = 512,
 ) -> Tried:
     """A trial of eight answers and eight tool calls, all found."""
     needles = tuple(
-        NeedleScore(512, place / 16, place >= 8, -1.0, -1.0 - fall, True, True)
+        NeedleScore(length, place / 16, place >= 8, -1.0, -1.0 - fall, True, True)
         for place, fall in enumerate(falls)
     )
-    prose = ProseScore(512, 256, 0.001, 0.001, 1.0, -2.0, -2.0)
+    prose = ProseScore(length, 256, 0.001, 0.001, 1.0, -2.0, -2.0)
     num = len(divergences)
     measured = Measured(needles, (prose,))
     return Tried("m", "cpu", "way", "t", measured, divergences, (0.0,) * num, (True,) * num)
@@ -57,3 +62,11 @@ def test_of_kept_verdicts_only_the_questions_are_drawn() -> None:
     moved = tried(falls=(0.0,) * 3 + (8.0,) + (0.0,) * 12).measured
     assert retrieval_refusals(moved, moved, 1, draws=200) < 0.02
     assert retrieval_refusals(moved, moved, 1, draws=200, apart=True) > 0.1
+
+
+def test_a_text_is_judged_by_what_rounding_did_to_the_same_text() -> None:
+    long = replace(tried(length=1024), way=ROUNDING, trial="1024")
+    short = replace(tried(length=512), way=ROUNDING, trial="512")
+    one_text = replace(tried(falls=(0.5,) * 16), trial="512")
+    *_, line = table([long, short, one_text], draws=5)
+    assert "100.0%" in line
