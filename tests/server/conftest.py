@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -26,7 +27,11 @@ def library(request: pytest.FixtureRequest) -> FakeLibrary:
 
 
 @pytest.fixture
-def unstarted(library: FakeLibrary) -> Iterator[tuple[Worker, Engines]]:
+def unstarted(
+    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[tuple[Worker, Engines]]:
+    # What other tests said is on no disk of this one.
+    monkeypatch.setenv("EDGEKV_HOME", str(tmp_path))
     with in_loop_worker(library) as pair:
         yield pair
 

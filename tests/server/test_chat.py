@@ -88,8 +88,7 @@ async def test_usage_comes_once_without_choices_and_only_if_asked(
     assert all(chunk["usage"] is None and len(chunk["choices"]) == 1 for chunk in chunks)
     assert last["choices"] == []
     again = last["usage"]
-    for usage in (whole, again):
-        del usage["prompt_tokens_details"]["cached_tokens"]  # what others asked before counts
+    again["prompt_tokens_details"]["cached_tokens"] = 0
     assert again == whole
 
 

@@ -142,7 +142,7 @@ async def test_metrics_tell_of_cells_tokens_times_and_memory(client: httpx.Async
     assert after["edgekv_first_token_seconds_count",] == 2
     assert after["edgekv_token_gap_seconds_count",] == 6
     assert after["edgekv_suspensions_total",] == after["edgekv_suspended",] == 0
-    assert after["edgekv_swap_bytes_total", "out"] == after["edgekv_store_bytes", "host"] == 0
+    assert after["edgekv_store_bytes", "host"] == 0
     assert after["edgekv_memory_planned_bytes", "CPU", "kv"] == 20
     assert after["edgekv_memory_measured_bytes", "CPU", "kv"] == 1024 * 1024
     assert after["edgekv_engine_resident_bytes",] == 54321

@@ -107,7 +107,6 @@ async def disturbed(model: Path, asked: Submit) -> list[Token]:
 
 
 async def undisturbed(model: Path, asked: Submit) -> list[Token]:
-    # Nothing is found on disk, so it is computed in the same steps.
     worker = Worker(str(model), WISH, Conduct(disk_cache_bytes=0))
     await worker.start()
     tokens = await answer(worker, asked)
@@ -116,8 +115,11 @@ async def undisturbed(model: Path, asked: Submit) -> list[Token]:
 
 
 def test_an_answer_goes_on_while_memory_is_taken_and_differs_in_no_token(
-    starter_model: Path,
+    starter_model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    # Its beginning is on no disk yet, so that both compute it in the same steps.
+    monkeypatch.setenv("EDGEKV_HOME", str(tmp_path))
+
     async def both() -> None:
         asked = ask("a", "The robot walked", 40)
         async with asyncio.timeout(600):
