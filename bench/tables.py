@@ -48,7 +48,7 @@ def computed(figures: Figures) -> str:
     return f"{plain(figures['prompt_tokens_computed'], ',.0f')} tokens computed"
 
 
-def _fan_out(figures: Figures) -> str:
+def _seconds(figures: Figures) -> str:
     return f"{plain(figures['wall_seconds'])} s, {computed(figures)}"
 
 
@@ -63,8 +63,9 @@ def _stall(figures: Figures) -> str:
 
 def _decode(figures: Figures) -> str:
     """No speed where answers did not all run together, as with fewer slots."""
-    speeds = (figures[f"tokens_per_second_at_{n}"] for n in (1, 4, 16))
-    return " / ".join(plain(s) if s else "not at once" for s in speeds) + " tokens/s"
+    speeds = [figures[f"tokens_per_second_at_{n}"] for n in (1, 4, 16)]
+    words = " / ".join(plain(s) if s else "-" for s in speeds) + " tokens/s"
+    return words if all(speeds) else f"{words} (-: some waited for others)"
 
 
 def _priorities(figures: Figures) -> str:
@@ -78,9 +79,9 @@ def _trace(figures: Figures) -> str:
 
 
 CELLS: dict[str, Callable[[Figures], str]] = {
-    "fan_out": _fan_out,
+    "fan_out": _seconds,
     "spike": _spike,
-    "turns": computed,
+    "turns": _seconds,
     "stall": _stall,
     "decode": _decode,
     "priorities": _priorities,
@@ -90,7 +91,7 @@ CELLS: dict[str, Callable[[Figures], str]] = {
 ASKS = {
     "fan_out": "until all are answered",
     "spike": "speed of all",
-    "turns": "prompts",
+    "turns": "until all are answered",
     "stall": "worst gap in the answer",
     "decode": "speed of all",
     "priorities": "first token, interactive against batch, 95 in 100",
@@ -145,7 +146,7 @@ def surroundings(loads: dict[str, Any]) -> str:
         f"{' to '.join(dict.fromkeys((days[0], days[-1])))}; medians."
     )
     if busy:
-        words += f" **Other work ran beside {', '.join(busy)}**, so there only counts are shown."
+        words += f" **Other work ran beside {', '.join(busy)}**, of which only counts are shown."
     return words
 
 

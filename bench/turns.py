@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 
 from bench.clients import Answer, Client
 from bench.necessary import necessary_tokens
@@ -18,7 +19,7 @@ from edgekv.service.messages import Message
 
 async def run(client: Client, conversations: int, turns: int, tokens: int) -> dict[str, object]:
     chats: list[list[Message]] = [[] for _ in range(conversations)]
-    longest = 0
+    longest, started = 0, time.perf_counter()
     for turn in range(turns):
         for number, chat in enumerate(chats):
             chat.append(Message("user", words(60, seed=100 * number + turn)))
@@ -28,7 +29,8 @@ async def run(client: Client, conversations: int, turns: int, tokens: int) -> di
                 longest = answer.prompt_tokens + answer.answer_tokens
             else:
                 chat.pop()
-    return {"longest_conversation_tokens": longest, **client.totals()}
+    wall = round(time.perf_counter() - started, 2)
+    return {"longest_conversation_tokens": longest, "wall_seconds": wall, **client.totals()}
 
 
 def main() -> None:
